@@ -1,0 +1,2 @@
+//! `fencepost-agent`.
+fn main() {}

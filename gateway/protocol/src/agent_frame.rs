@@ -1,0 +1,193 @@
+//! Agent → gateway.
+
+use fencepost_domain::attempt::Phase;
+use fencepost_domain::commit_token::CommitToken;
+use fencepost_domain::fencing::LeaseClaim;
+use fencepost_domain::ids::{AttemptId, DeviceId, InstanceId, JobId, RequestId};
+use fencepost_domain::service::Capability;
+use serde::{Deserialize, Serialize};
+
+/// One message of an agent.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct AgentEnvelope {
+    /// Echoed by the answer.
+    pub request_id: RequestId,
+    /// What it says.
+    #[serde(flatten)]
+    pub frame: AgentFrame,
+}
+
+/// Which lease a frame is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct LeaseRef {
+    /// The job.
+    pub job_id: JobId,
+    /// The attempt.
+    pub attempt_id: AttemptId,
+    /// The epoch that the agent holds.
+    pub lease_epoch: i64,
+}
+
+impl LeaseRef {
+    /// The claim that an authenticated device makes by naming this lease.
+    pub fn claimed_by(self, device: DeviceId) -> LeaseClaim {
+        LeaseClaim {
+            device,
+            job: self.job_id,
+            attempt: self.attempt_id,
+            epoch: self.lease_epoch,
+        }
+    }
+}
+
+/// Everything an agent may say.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum AgentFrame {
+    /// The first frame of a session: who I am and what I still hold.
+    Hello(Hello),
+    /// I can take this many more attempts. Stands until offers or `no_work`.
+    Pull {
+        /// Free slots.
+        slots_free: u32,
+    },
+    /// I take the offer.
+    OfferAccept {
+        /// The offered lease.
+        #[serde(flatten)]
+        lease: LeaseRef,
+    },
+    /// I do not take the offer.
+    OfferDecline {
+        /// The offered lease.
+        #[serde(flatten)]
+        lease: LeaseRef,
+        /// Why, for the log.
+        reason: String,
+    },
+    /// How far I am; renews the lease.
+    Progress {
+        /// The lease.
+        #[serde(flatten)]
+        lease: LeaseRef,
+        /// What I am doing.
+        phase: Phase,
+        /// How much of the phase is done, 0 to 100, if I can tell.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        percent: Option<f32>,
+        /// One line for a person.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        detail: Option<String>,
+    },
+    /// I need a new link for an object of my attempt.
+    Grant {
+        /// The lease.
+        #[serde(flatten)]
+        lease: LeaseRef,
+        /// Name of the input, or `output`.
+        name: String,
+        /// `get` or `put`.
+        direction: String,
+    },
+    /// This is my result.
+    Commit {
+        /// The lease.
+        #[serde(flatten)]
+        lease: LeaseRef,
+        /// Its secret.
+        commit_token: CommitToken,
+        /// What was uploaded.
+        output: OutputDeclaration,
+    },
+    /// I could not do it.
+    Fail {
+        /// The lease.
+        #[serde(flatten)]
+        lease: LeaseRef,
+        /// Its secret.
+        commit_token: CommitToken,
+        /// A code of `fencepost_domain::failure::FailureCode`; unknown ones count as
+        /// `internal_error`.
+        failure_code: String,
+        /// What happened, for the buyer.
+        message: String,
+    },
+    /// I give the lease back, unfinished.
+    Release {
+        /// The lease.
+        #[serde(flatten)]
+        lease: LeaseRef,
+        /// Its secret.
+        commit_token: CommitToken,
+        /// Why, for the log.
+        reason: String,
+    },
+    /// I have stopped (or never knew) this attempt.
+    Stopped {
+        /// The lease.
+        #[serde(flatten)]
+        lease: LeaseRef,
+    },
+    /// Give me no new work.
+    Drain {
+        /// `finish` what I hold or `release` it.
+        mode: String,
+    },
+    /// I am here.
+    Heartbeat,
+}
+
+/// The first frame of a session.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Hello {
+    /// [`crate::PROTOCOL`] of the agent.
+    pub protocol: u32,
+    /// Version of the agent.
+    pub agent_version: String,
+    /// This run of the agent's process.
+    pub instance_id: InstanceId,
+    /// How many attempts it can work on at once.
+    pub slots: u32,
+    /// What it has proven to be able to do.
+    pub capabilities: Vec<Capability>,
+    /// The leases that it still holds.
+    pub held: Vec<HeldLease>,
+}
+
+/// A lease that an agent still holds when it connects.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct HeldLease {
+    /// The lease.
+    #[serde(flatten)]
+    pub lease: LeaseRef,
+    /// Its secret.
+    pub commit_token: CommitToken,
+}
+
+/// What an agent says that it uploaded.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OutputDeclaration {
+    /// SHA-256 of the bytes, 64 lower-case hexadecimal digits.
+    pub sha256: String,
+    /// Number of bytes.
+    pub size_bytes: u64,
+    /// Where it was put: a key that was granted to this attempt.
+    pub object_key: String,
+}
+
+impl AgentFrame {
+    /// The lease that the frame is about, if it is about one.
+    pub fn lease(&self) -> Option<LeaseRef> {
+        match self {
+            Self::OfferAccept { lease }
+            | Self::OfferDecline { lease, .. }
+            | Self::Progress { lease, .. }
+            | Self::Grant { lease, .. }
+            | Self::Commit { lease, .. }
+            | Self::Fail { lease, .. }
+            | Self::Release { lease, .. }
+            | Self::Stopped { lease } => Some(*lease),
+            Self::Hello(_) | Self::Pull { .. } | Self::Drain { .. } | Self::Heartbeat => None,
+        }
+    }
+}

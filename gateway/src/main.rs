@@ -1,0 +1,2 @@
+//! `fencepost`.
+fn main() {}

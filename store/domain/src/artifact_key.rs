@@ -1,0 +1,22 @@
+//! The shape of every object's name, in one place.
+//!
+//! Outputs are named by attempt, so two attempts of one job can never overwrite each other; the
+//! copy that is verified and served is named by verification epoch, a key that no grant ever
+//! covered.
+
+use crate::ids::{AttemptId, JobId, UploadId};
+
+/// A file that a buyer sent.
+pub fn upload(id: UploadId) -> String {
+    format!("uploads/{id}")
+}
+
+/// Where an attempt's agent may write its output.
+pub fn attempt_output(job: JobId, attempt: AttemptId, extension: &str) -> String {
+    format!("outputs/{job}/{attempt}/output.{extension}")
+}
+
+/// The copy of an attempt's output that is verified, and served if it is good.
+pub fn verified_copy(job: JobId, attempt: AttemptId, verification_epoch: i64) -> String {
+    format!("verified/{job}/{attempt}/{verification_epoch}")
+}

@@ -1,0 +1,115 @@
+//! Money: integer micros (a millionth of the currency unit), moved between two accounts at a time.
+
+use serde::{Deserialize, Serialize};
+
+/// What a job costs; frozen when the job is created.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PriceTerms {
+    /// For starting at all, in micros.
+    pub base_micros: i64,
+    /// For every started minute of output, in micros.
+    pub per_minute_micros: i64,
+    /// The provider's part of what is captured, in hundredths of a percent.
+    pub provider_share_bps: i32,
+}
+
+impl PriceTerms {
+    /// The price of an output of `seconds`, in micros; saturates instead of overflowing.
+    pub fn price_micros(&self, seconds: f64) -> i64 {
+        // A duration is never negative; NaN and infinities count as the largest there is.
+        let minutes = (seconds.max(0.0) / 60.0).ceil();
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "`as` saturates, which is meant"
+        )]
+        let minutes = if minutes.is_finite() {
+            minutes as i64
+        } else {
+            i64::MAX
+        };
+        self.base_micros
+            .saturating_add(self.per_minute_micros.saturating_mul(minutes))
+    }
+
+    /// What is held for a job whose output may be up to `max_output_seconds` long.
+    pub fn hold_micros(&self, max_output_seconds: u32) -> i64 {
+        self.price_micros(f64::from(max_output_seconds))
+    }
+
+    /// Splits a hold when an output of `seconds` is published. The parts add up to `held_micros`.
+    pub fn settle(&self, held_micros: i64, seconds: f64) -> Settlement {
+        let captured = self.price_micros(seconds).clamp(0, held_micros);
+        let share = i128::from(captured) * i128::from(self.provider_share_bps) / 10_000;
+        // A share is at most the whole (the terms are checked when they are configured).
+        let provider = i64::try_from(share).unwrap_or(captured).clamp(0, captured);
+        Settlement {
+            provider_micros: provider,
+            platform_micros: captured - provider,
+            released_micros: held_micros - captured,
+        }
+    }
+}
+
+/// How a hold is divided up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settlement {
+    /// Credited to the provider.
+    pub provider_micros: i64,
+    /// Credited to the platform.
+    pub platform_micros: i64,
+    /// Given back to the org.
+    pub released_micros: i64,
+}
+
+impl Settlement {
+    /// Nothing is captured, all is given back.
+    pub fn release(held_micros: i64) -> Self {
+        Self {
+            provider_micros: 0,
+            platform_micros: 0,
+            released_micros: held_micros,
+        }
+    }
+
+    /// What the buyer pays.
+    pub fn captured_micros(&self) -> i64 {
+        self.provider_micros + self.platform_micros
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TERMS: PriceTerms = PriceTerms {
+        base_micros: 1_000,
+        per_minute_micros: 500,
+        provider_share_bps: 7_000,
+    };
+
+    #[test]
+    fn every_started_minute_counts() {
+        assert_eq!(TERMS.price_micros(0.0), 1_000);
+        assert_eq!(TERMS.price_micros(0.1), 1_500);
+        assert_eq!(TERMS.price_micros(60.0), 1_500);
+        assert_eq!(TERMS.price_micros(60.1), 2_000);
+    }
+
+    #[test]
+    fn a_hold_is_always_captured_and_released_to_the_last_micro() {
+        for held in [0, 1, 999, 1_501, 6_000] {
+            for seconds in [0.0, 1.0, 59.9, 61.0, 1e12, f64::INFINITY, f64::NAN] {
+                let parts = TERMS.settle(held, seconds);
+                assert_eq!(parts.captured_micros() + parts.released_micros, held);
+                assert!(parts.provider_micros >= 0 && parts.platform_micros >= 0);
+                assert!(parts.released_micros >= 0);
+            }
+        }
+    }
+
+    #[test]
+    fn the_share_is_rounded_down() {
+        let parts = TERMS.settle(1_501, 61.0);
+        assert_eq!((parts.provider_micros, parts.platform_micros), (1_050, 451));
+    }
+}

@@ -1,0 +1,117 @@
+//! The closed list of services that a Mac may run.
+//!
+//! A buyer names a service and gives parameters; nobody ever sends a command line. Each service is
+//! one typed definition which is its schema, its validation and its documentation at once.
+
+pub mod transcode;
+
+use std::collections::BTreeSet;
+
+use schemars::Schema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::field::FieldError;
+pub use transcode::TranscodeParams;
+
+/// A service by its public name and version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum ServiceName {
+    /// Re-encode one video: codec, size, frame rate, quality.
+    #[serde(rename = "transcode.v1")]
+    TranscodeV1,
+}
+
+impl ServiceName {
+    /// Every service there is.
+    pub const ALL: [Self; 1] = [Self::TranscodeV1];
+
+    /// The public name, version included.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::TranscodeV1 => "transcode.v1",
+        }
+    }
+
+    /// Finds a service by its public name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|service| service.as_str() == name)
+    }
+
+    /// What the service does, in one sentence for the catalogue.
+    pub fn summary(self) -> &'static str {
+        match self {
+            Self::TranscodeV1 => "Re-encode one video to another codec, size, rate or quality.",
+        }
+    }
+
+    /// JSON Schema of the service's parameters.
+    pub fn params_schema(self) -> Schema {
+        match self {
+            Self::TranscodeV1 => schemars::schema_for!(TranscodeParams),
+        }
+    }
+
+    /// How many inputs a job of this service takes, by name.
+    pub fn input_names(self) -> &'static [&'static str] {
+        match self {
+            Self::TranscodeV1 => &["source"],
+        }
+    }
+}
+
+/// Parameters of one job, typed and checked.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ServiceParams {
+    /// For [`ServiceName::TranscodeV1`].
+    Transcode(TranscodeParams),
+}
+
+impl ServiceParams {
+    /// Reads and checks the parameters of `service`. Unknown fields are refused.
+    ///
+    /// The field in the error is relative to the parameters (`height`, not `params.height`).
+    pub fn parse(service: ServiceName, params: &Value) -> Result<Self, FieldError> {
+        match service {
+            ServiceName::TranscodeV1 => TranscodeParams::parse(params).map(Self::Transcode),
+        }
+    }
+
+    /// What a device must have proven to be offered this job, as capability words.
+    pub fn requirements(&self) -> BTreeSet<Capability> {
+        match self {
+            Self::Transcode(params) => params.requirements(),
+        }
+    }
+}
+
+/// One thing that a device has shown it can do, such as `transcode.v1` or `videotoolbox.h264`.
+///
+/// The agent states a capability only after it ran it once (an encoder that lists itself may still
+/// refuse to open).
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Capability(pub String);
+
+impl Capability {
+    /// A capability by its word.
+    pub fn new(word: impl Into<String>) -> Self {
+        Self(word.into())
+    }
+}
+
+/// Reads typed parameters out of JSON, naming the field when it does not fit.
+fn read_params<T: serde::de::DeserializeOwned>(params: &Value) -> Result<T, FieldError> {
+    T::deserialize(params).map_err(|error| {
+        let text = error.to_string();
+        // serde names the field between backticks: `unknown field `heigth`, expected …`.
+        let field = text
+            .split('`')
+            .nth(1)
+            .filter(|_| text.contains("field"))
+            .unwrap_or("");
+        FieldError::new(field, text.clone())
+    })
+}
