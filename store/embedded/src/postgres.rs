@@ -193,19 +193,30 @@ async fn find_binaries(
         Ok(found) => return Ok(found),
         Err(rejected) => rejected,
     };
-    let mut download = Vec::new();
-    #[cfg(feature = "download")]
-    if bin_dir.is_none() {
-        match crate::download::fetch(home.dir(), made_by, &home.account).await {
+    let download = match bin_dir {
+        Some(_) => Vec::new(),
+        None => match download(home, made_by).await {
             Ok(found) => return Ok(found),
-            Err(reason) => download.push(reason),
-        }
-    }
-    #[cfg(not(feature = "download"))]
-    download.push("not part of this build".to_owned());
+            Err(reason) => vec![reason],
+        },
+    };
     Err(EmbeddedError::NoServer {
         wanted,
         rejected,
         download,
     })
+}
+
+#[cfg(feature = "download")]
+async fn download(home: &Home, made_by: Option<u16>) -> Result<Binaries, String> {
+    crate::download::fetch(home.dir(), made_by, &home.account).await
+}
+
+#[cfg(not(feature = "download"))]
+#[expect(
+    clippy::unused_async,
+    reason = "the same shape as the one that downloads"
+)]
+async fn download(_home: &Home, _made_by: Option<u16>) -> Result<Binaries, String> {
+    Err("not part of this build".to_owned())
 }
