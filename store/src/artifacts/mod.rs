@@ -1,0 +1,104 @@
+//! The bytes of inputs and outputs, and the signed links that let people at them.
+//!
+//! Objects live in whatever `object_store` can reach: a folder today, a bucket where there are
+//! several machines. Two rules hold for every kind of store:
+//!
+//! - **Nothing is visible half-written.** Bytes are written aside first ([`Staged`]) and put in
+//!   place by a step of its own, which the caller takes only after the database has agreed.
+//! - **A copy is a copy.** Overwriting an object never changes what was copied from it before, so
+//!   the copy that was verified stays what was verified.
+//!
+//! No function here holds a database row; none may be called while one is locked, except
+//! [`Staged::commit`], which only renames.
+
+mod error;
+mod links;
+mod local_copy;
+mod read;
+mod staged;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use object_store::local::LocalFileSystem;
+use object_store::path::Path as ObjectPath;
+use object_store::{ObjectStore, ObjectStoreExt as _};
+
+pub use error::ArtifactError;
+pub use links::{Direction, Grant, Holder, LinkError, LinkSigner, SigningKey};
+pub use local_copy::LocalCopy;
+pub use read::Object;
+pub use staged::{Staged, Stored};
+
+/// Where bytes are written before they are put in place.
+const ASIDE: &str = "incoming";
+
+/// All objects of one installation.
+#[derive(Debug, Clone)]
+pub struct ArtifactStore {
+    objects: Arc<dyn ObjectStore>,
+    /// The same store as a folder, where it is one: real paths save a copy of every byte.
+    folder: Option<Arc<LocalFileSystem>>,
+}
+
+impl ArtifactStore {
+    /// Objects as files in `folder`, which is made if it does not exist.
+    pub fn on_disk(folder: &Path) -> Result<Self, ArtifactError> {
+        std::fs::create_dir_all(folder.join(ASIDE)).map_err(|error| {
+            ArtifactError::Io(format!(
+                "cannot make the folder {}: {error}",
+                folder.display()
+            ))
+        })?;
+        let files = Arc::new(LocalFileSystem::new_with_prefix(folder)?.with_fsync(true));
+        Ok(Self {
+            objects: files.clone(),
+            folder: Some(files),
+        })
+    }
+
+    /// Objects in any other store.
+    pub fn remote(objects: Arc<dyn ObjectStore>) -> Self {
+        Self {
+            objects,
+            folder: None,
+        }
+    }
+
+    /// How many bytes the object has.
+    pub async fn size(&self, key: &str) -> Result<u64, ArtifactError> {
+        Ok(self.objects.head(&object_path(key)?).await?.size)
+    }
+
+    /// Makes `to` the same bytes as `from` is now, replacing what `to` was. Later writes to `from`
+    /// do not change `to`: on disk this is a second name for the file, and every write of ours
+    /// makes a new file.
+    pub async fn copy(&self, from: &str, to: &str) -> Result<(), ArtifactError> {
+        let (from, to) = (object_path(from)?, object_path(to)?);
+        Ok(self.objects.copy(&from, &to).await?)
+    }
+
+    /// Removes the object. One that is not there is as good as removed.
+    pub async fn delete(&self, key: &str) -> Result<(), ArtifactError> {
+        match self.objects.delete(&object_path(key)?).await {
+            Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The object's place on disk, where the store is a folder.
+    fn file_of(&self, path: &ObjectPath) -> Result<Option<PathBuf>, ArtifactError> {
+        let folder = self.folder.as_ref();
+        Ok(folder
+            .map(|files| files.path_to_filesystem(path))
+            .transpose()?)
+    }
+}
+
+/// Refuses keys that are not plain relative paths (`..`, empty parts, control characters).
+fn object_path(key: &str) -> Result<ObjectPath, ArtifactError> {
+    ObjectPath::parse(key).map_err(|error| ArtifactError::BadKey(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests;
