@@ -6,19 +6,26 @@
 
 use std::error::Error;
 use std::io::Write as _;
+use std::process::ExitCode;
 
 use fencepost_embedded::{EmbeddedPostgres, StartOptions};
 use tokio::io::AsyncReadExt as _;
 use tokio::signal::unix::{SignalKind, signal};
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> Result<ExitCode, Box<dyn Error>> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     let result = runtime.block_on(hold());
     // A read of the terminal cannot be cancelled; nobody waits for it.
     runtime.shutdown_background();
-    result
+    Ok(result.map_or_else(
+        |error| {
+            eprintln!("embedded-postgres: {error}");
+            ExitCode::FAILURE
+        },
+        |()| ExitCode::SUCCESS,
+    ))
 }
 
 async fn hold() -> Result<(), Box<dyn Error>> {
