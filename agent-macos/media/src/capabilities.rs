@@ -1,0 +1,95 @@
+//! Proves what this machine can encode, by encoding.
+//!
+//! An encoder that FFmpeg lists may still refuse to open: no media engine, no permission, a build
+//! without the library. So each one writes a second of a test picture.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use fencepost_domain::service::transcode::VideoCodec;
+use fencepost_domain::service::{Capability, ServiceName};
+
+use crate::Workbench;
+use crate::child::{self, ChildLimits, ChildSpec, Ended, Stdout};
+use crate::encoder::{Args, Encoder, Quality, encoder_arguments};
+use crate::probe::{file_url, probe};
+
+const TRIAL_TIME: Duration = Duration::from_secs(10);
+const CODECS: [VideoCodec; 4] = [
+    VideoCodec::H264,
+    VideoCodec::Hevc,
+    VideoCodec::Vp9,
+    VideoCodec::Prores,
+];
+
+/// Tries every encoder in the workbench's folder, which takes a few seconds; worth keeping until
+/// FFmpeg's version changes. Cancelling the workbench's signal ends it early with what was found.
+pub async fn capabilities(bench: &Workbench) -> BTreeSet<Capability> {
+    let mut proven = BTreeSet::new();
+    for codec in CODECS {
+        if works(bench, Encoder::Software(codec)).await {
+            proven.insert(Capability::new(format!("encode.{}", codec.as_str())));
+        }
+        let has_engine = cfg!(target_os = "macos") && codec != VideoCodec::Vp9;
+        if has_engine && works(bench, Encoder::VideoToolbox(codec)).await {
+            proven.insert(Capability::new(format!("videotoolbox.{}", codec.as_str())));
+        }
+    }
+    if !proven.is_empty() {
+        proven.insert(Capability::new(ServiceName::TranscodeV1.as_str()));
+    }
+    proven
+}
+
+async fn works(bench: &Workbench, encoder: Encoder) -> bool {
+    let codec = encoder.codec();
+    let file = bench.folder.join(format!("trial.{}", codec.extension()));
+    let encoded = encode(bench, encoder, &file).await;
+    let proven = match encoded {
+        Ok(()) => probe(bench, &file)
+            .await
+            .map_err(|failure| failure.to_string())
+            .is_ok_and(|found| {
+                found
+                    .main_video()
+                    .is_some_and(|v| v.codec == codec.as_str())
+            }),
+        Err(why) => {
+            tracing::info!(?encoder, why, "encoder does not work here");
+            false
+        }
+    };
+    if let Err(error) = tokio::fs::remove_file(&file).await
+        && error.kind() != std::io::ErrorKind::NotFound
+    {
+        tracing::warn!(%error, "a trial output could not be deleted");
+    }
+    proven
+}
+
+async fn encode(bench: &Workbench, encoder: Encoder, file: &std::path::Path) -> Result<(), String> {
+    let mut args = Args(Vec::new());
+    args.words("-hide_banner -nostdin -y -loglevel error -nostats");
+    args.words("-f lavfi -i testsrc=size=320x240:rate=25:duration=1");
+    args.word("-vf")
+        .word(format!("format={}", encoder.pixel_format()));
+    encoder_arguments(&mut args, encoder, Quality::Usual, 500);
+    args.0.push(file_url(file));
+    let spec = ChildSpec {
+        program: &bench.tools.ffmpeg,
+        args: args.0,
+        folder: &bench.folder,
+        limits: ChildLimits {
+            run_time: TRIAL_TIME,
+            ..bench.probe_limits()
+        },
+        isolation: &bench.tools.isolation,
+    };
+    let finished = child::run(spec, Stdout::Keep(0), &bench.stop)
+        .await
+        .map_err(|error| error.to_string())?;
+    match finished.ended {
+        Ended::Success => Ok(()),
+        ended => Err(format!("{ended:?}: {}", finished.stderr.trim())),
+    }
+}

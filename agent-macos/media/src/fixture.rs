@@ -1,0 +1,92 @@
+//! Clips made with FFmpeg itself, for tests and for the demo: nothing to download, nothing to
+//! license.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::child::{self, ChildLimits, ChildSpec, Stdout};
+use crate::exit::{not_started, require_success};
+use crate::{MediaFailure, StopSignal, Tools};
+
+/// A moving test picture with a tone: h264 and aac.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Clip {
+    /// Length in seconds.
+    pub seconds: u32,
+    /// Picture width.
+    pub width: u32,
+    /// Picture height.
+    pub height: u32,
+    /// Whether there is a tone.
+    pub sound: bool,
+}
+
+impl Clip {
+    /// The base clip: 640x360 at 30 frames per second, with a tone.
+    pub fn base(seconds: u32) -> Self {
+        Self {
+            seconds,
+            width: 640,
+            height: 360,
+            sound: true,
+        }
+    }
+
+    /// Writes it to `file`, in the container that the extension names.
+    pub async fn write(self, tools: &Tools, file: &Path) -> Result<(), MediaFailure> {
+        let Self {
+            seconds,
+            width,
+            height,
+            sound,
+        } = self;
+        let picture = format!("testsrc=size={width}x{height}:rate=30:duration={seconds}");
+        let tone = format!("sine=frequency=440:sample_rate=48000:duration={seconds}");
+        let mut args = vec!["-f", "lavfi", "-i", &picture];
+        if sound {
+            args.extend(["-f", "lavfi", "-i", &tone, "-c:a", "aac"]);
+        }
+        // 4:2:0 needs even sides; an odd picture is stored with full colour.
+        let format = if (width | height) % 2 == 0 {
+            "yuv420p"
+        } else {
+            "yuv444p"
+        };
+        args.extend([
+            "-c:v",
+            "libx264",
+            "-preset",
+            "ultrafast",
+            "-pix_fmt",
+            format,
+        ]);
+        ffmpeg(tools, &args, file).await
+    }
+}
+
+/// Runs FFmpeg with `args`, writing `file`. For what has no recipe here.
+pub async fn ffmpeg(tools: &Tools, args: &[&str], file: &Path) -> Result<(), MediaFailure> {
+    let folder = file.parent().unwrap_or(Path::new("/"));
+    let mut all: Vec<OsString> = ["-hide_banner", "-nostdin", "-y", "-loglevel", "error"]
+        .map(OsString::from)
+        .into();
+    all.extend(args.iter().map(OsString::from));
+    all.push(file.into());
+    let spec = ChildSpec {
+        program: &tools.ffmpeg,
+        args: all,
+        folder,
+        limits: ChildLimits {
+            run_time: Duration::from_mins(2),
+            no_progress: None,
+            file_bytes: None,
+            memory_bytes: None,
+        },
+        isolation: &tools.isolation,
+    };
+    let finished = child::run(spec, Stdout::Keep(0), &StopSignal::new())
+        .await
+        .map_err(|error| not_started("ffmpeg", &error))?;
+    require_success("making a clip", &finished, folder)
+}

@@ -1,0 +1,221 @@
+//! What is this file? Sniffed first, then asked of ffprobe under a hard deadline.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use crate::child::{self, ChildSpec, Ended, LimitKind, Stdout};
+use crate::exit::{not_started, require_success};
+use crate::report::{Report, Stream, ratio, seconds};
+use crate::sniff::{Container, sniff};
+use crate::{FailureCode, MediaFailure, Size, Workbench};
+
+/// More than any honest file's description.
+const LONGEST_REPORT: usize = 4 << 20;
+
+/// What a media file says about itself. Claims, not proof: only decoding proves.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Probe {
+    /// Recognised from its first bytes.
+    pub container: Container,
+    /// Length of the whole file in seconds; nothing if it does not say.
+    pub duration_seconds: Option<f64>,
+    /// Video streams and attached pictures, in order.
+    pub video: Vec<VideoStream>,
+    /// Audio streams with a known codec, in order.
+    pub audio: Vec<AudioStream>,
+    /// All streams, also subtitles, data and what has no known codec.
+    pub streams: usize,
+}
+
+/// One video stream.
+#[derive(Debug, Clone, PartialEq)]
+pub struct VideoStream {
+    /// Its number among all streams of the file.
+    pub index: u32,
+    /// FFmpeg's name of the codec.
+    pub codec: String,
+    /// As stored.
+    pub stored: Size,
+    /// As shown: turned upright and with square pixels (not rounded to even numbers).
+    pub displayed: Size,
+    /// Clockwise rotation to apply when showing: 0, 90, 180 or 270 degrees.
+    pub rotation: u16,
+    /// Whether pixels are square.
+    pub square_pixels: bool,
+    /// FFmpeg's name of the pixel format; empty if unknown.
+    pub pixel_format: String,
+    /// Transfer characteristic, such as `bt709` or `smpte2084`; empty if not tagged.
+    pub transfer: String,
+    /// Average frames per second.
+    pub fps: Option<f64>,
+    /// Length in seconds.
+    pub duration_seconds: Option<f64>,
+    /// A cover picture and no video.
+    pub attached_picture: bool,
+}
+
+impl VideoStream {
+    /// Whether its brightness goes beyond what ordinary players show: PQ or HLG. Bit depth says
+    /// nothing about that.
+    pub fn is_hdr(&self) -> bool {
+        matches!(self.transfer.as_str(), "smpte2084" | "arib-std-b67")
+    }
+}
+
+/// One audio stream.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AudioStream {
+    /// Its number among all streams of the file.
+    pub index: u32,
+    /// FFmpeg's name of the codec.
+    pub codec: String,
+    /// Channels.
+    pub channels: u32,
+    /// Length in seconds.
+    pub duration_seconds: Option<f64>,
+}
+
+impl Probe {
+    /// The first real video: cover pictures do not count.
+    pub fn main_video(&self) -> Option<&VideoStream> {
+        self.video.iter().find(|video| !video.attached_picture)
+    }
+
+    /// The first audio track.
+    pub fn main_audio(&self) -> Option<&AudioStream> {
+        self.audio.first()
+    }
+
+    /// How long an output with the main video and, if asked, the main audio will be, in seconds.
+    pub fn expected_seconds(&self, with_audio: bool) -> Option<f64> {
+        let video = self
+            .main_video()?
+            .duration_seconds
+            .or(self.duration_seconds)?;
+        match self.main_audio().filter(|_| with_audio) {
+            Some(audio) => Some(
+                video.max(
+                    audio
+                        .duration_seconds
+                        .or(self.duration_seconds)
+                        .unwrap_or(video),
+                ),
+            ),
+            None => Some(video),
+        }
+    }
+}
+
+/// Describes `file`. A file that is no media file is `input_invalid`.
+pub async fn probe(bench: &Workbench, file: &Path) -> Result<Probe, MediaFailure> {
+    let container = sniff(file).await?;
+    let spec = ChildSpec {
+        program: &bench.tools.ffprobe,
+        args: arguments(container, file),
+        folder: &bench.folder,
+        limits: bench.probe_limits(),
+        isolation: &bench.tools.isolation,
+    };
+    let finished = child::run(spec, Stdout::Keep(LONGEST_REPORT), &bench.stop)
+        .await
+        .map_err(|error| not_started("ffprobe", &error))?;
+    if finished.ended == Ended::LimitHit(LimitKind::RunTime) {
+        return Err(MediaFailure::new(
+            FailureCode::Stalled,
+            "reading the file's header never ends",
+        ));
+    }
+    // ffprobe fails for one reason alone if not for the machine's: it cannot read the file.
+    require_success("reading the file", &finished, &bench.folder).map_err(
+        |failure| match failure {
+            MediaFailure::Failed {
+                code: FailureCode::RunnerFailed,
+                message,
+            } => MediaFailure::new(FailureCode::InputInvalid, message),
+            other => other,
+        },
+    )?;
+    if finished.stdout_cut {
+        return Err(MediaFailure::new(
+            FailureCode::InputInvalid,
+            "the file's description is endless",
+        ));
+    }
+    let report = serde_json::from_slice(&finished.stdout).map_err(|error| {
+        MediaFailure::new(
+            FailureCode::InternalError,
+            format!("ffprobe's answer is odd: {error}"),
+        )
+    })?;
+    Ok(understand(container, &report))
+}
+
+fn arguments(container: Container, file: &Path) -> Vec<OsString> {
+    let mut args: Vec<OsString> = ["-v", "error", "-hide_banner", "-protocol_whitelist", "file"]
+        .into_iter()
+        .chain([
+            "-f",
+            container.demuxer(),
+            "-of",
+            "json",
+            "-show_format",
+            "-show_streams",
+            "-i",
+        ])
+        .map(OsString::from)
+        .collect();
+    args.push(file_url(file));
+    args
+}
+
+/// A path that FFmpeg cannot take for an option or for another protocol.
+pub(crate) fn file_url(path: &Path) -> OsString {
+    let mut url = OsString::from("file:");
+    url.push(path);
+    url
+}
+
+fn understand(container: Container, report: &Report) -> Probe {
+    let of_kind = |kind| report.streams.iter().filter(move |s| s.codec_type == kind);
+    Probe {
+        container,
+        duration_seconds: report.format.duration.as_deref().and_then(seconds),
+        video: of_kind("video").map(video).collect(),
+        audio: of_kind("audio").filter_map(audio).collect(),
+        streams: report.streams.len(),
+    }
+}
+
+fn video(stream: &Stream) -> VideoStream {
+    let stored = Size::new(stream.width.unwrap_or(0), stream.height.unwrap_or(0));
+    let aspect = stream.sample_aspect_ratio.as_deref().and_then(ratio);
+    let rotation = stream.rotation();
+    let rate = |text: &Option<String>| text.as_deref().and_then(ratio);
+    VideoStream {
+        index: stream.index,
+        codec: stream.codec_name.clone().unwrap_or_default(),
+        stored,
+        displayed: stored.displayed(aspect.unwrap_or(1.0), rotation),
+        rotation,
+        square_pixels: aspect.is_none_or(|aspect| (aspect - 1.0).abs() < 1e-6),
+        pixel_format: stream.pix_fmt.clone().unwrap_or_default(),
+        transfer: stream.color_transfer.clone().unwrap_or_default(),
+        fps: rate(&stream.avg_frame_rate).or_else(|| rate(&stream.r_frame_rate)),
+        duration_seconds: stream.duration_seconds(),
+        attached_picture: stream.is_attached_picture(),
+    }
+}
+
+fn audio(stream: &Stream) -> Option<AudioStream> {
+    let codec = stream
+        .codec_name
+        .clone()
+        .filter(|codec| codec != "unknown")?;
+    let channels = stream.channels.filter(|&channels| channels > 0)?;
+    Some(AudioStream {
+        index: stream.index,
+        codec,
+        channels,
+        duration_seconds: stream.duration_seconds(),
+    })
+}
