@@ -5,6 +5,7 @@
 //! verifier checks it, and whatever is not handed to the caller is deleted.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use fencepost_domain::service::TranscodeParams;
 use fencepost_domain::service::transcode::{Audio, Hardware};
@@ -63,16 +64,15 @@ pub async fn transcode(
     let source = probe(bench, &job.input).await?;
     require_affordable(&source, job)?;
     let partial = Partial::new(bench.folder.join(job.output_name()));
-    let mut encoder = Encoder::choose(&job.params, job.videotoolbox_proven)?;
-    let mut encoded = encode(bench, job, &source, encoder, on_progress).await;
-    if let Err(failure) = &encoded
-        && is_hardware_trouble(failure, job, encoder)
-    {
-        tracing::warn!(%failure, "VideoToolbox failed, encoding in software");
-        encoder = Encoder::Software(job.params.codec);
-        encoded = encode(bench, job, &source, encoder, on_progress).await;
-    }
-    encoded?;
+    // A second try starts over, but the percentage shown does not.
+    let highest = AtomicU8::new(0);
+    let on_progress: OnProgress<'_> = &|mut progress| {
+        progress.percent = progress
+            .percent
+            .map(|now| highest.fetch_max(now, Ordering::Relaxed).max(now));
+        on_progress(progress);
+    };
+    let encoder = encode_somehow(bench, job, &source, on_progress).await?;
     let size_bytes = match tokio::fs::metadata(&partial.path).await {
         Ok(metadata) => metadata.len(),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -112,6 +112,40 @@ fn require_affordable(source: &Probe, job: &TranscodeJob) -> Result<(), MediaFai
     }
 }
 
+/// Encodes with the encoder of choice. When VideoToolbox fails although it was proven, that is the
+/// machine's fault; where the buyer left the choice to us, software takes over.
+async fn encode_somehow(
+    bench: &Workbench,
+    job: &TranscodeJob,
+    source: &Probe,
+    on_progress: OnProgress<'_>,
+) -> Result<Encoder, MediaFailure> {
+    let encoder = Encoder::choose(&job.params, job.videotoolbox_proven)?;
+    let failure = match encode(bench, job, source, encoder, on_progress).await {
+        Ok(()) => return Ok(encoder),
+        Err(failure) => failure,
+    };
+    match (encoder, failure) {
+        (
+            Encoder::VideoToolbox(codec),
+            MediaFailure::Failed {
+                code: FailureCode::RunnerFailed,
+                message,
+            },
+        ) => {
+            if job.params.hardware == Hardware::Require {
+                return Err(MediaFailure::new(FailureCode::DeviceFault, message));
+            }
+            tracing::warn!(message, "VideoToolbox failed, encoding in software");
+            let software = Encoder::Software(codec);
+            encode(bench, job, source, software, on_progress)
+                .await
+                .map(|()| software)
+        }
+        (_, failure) => Err(failure),
+    }
+}
+
 async fn encode(
     bench: &Workbench,
     job: &TranscodeJob,
@@ -143,12 +177,6 @@ async fn encode(
     .await
     .map_err(|error| not_started("ffmpeg", &error))?;
     require_success("encoding", &finished, &bench.folder)
-}
-
-fn is_hardware_trouble(failure: &MediaFailure, job: &TranscodeJob, encoder: Encoder) -> bool {
-    matches!(encoder, Encoder::VideoToolbox(_))
-        && job.params.hardware == Hardware::Prefer
-        && failure.code() == Some(FailureCode::RunnerFailed)
 }
 
 /// A wrong output is the source's fault if it is the source that ended early or went on for too

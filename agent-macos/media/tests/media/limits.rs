@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use fencepost_media::{FailureCode, MediaFailure, Overrides, Tools, probe, transcode};
+use fencepost_media::{Encoder, FailureCode, MediaFailure, Overrides, Tools, probe, transcode};
 use serde_json::json;
 
 use crate::kit::{Kit, code, is_reaped, job, pid_in, soon, stand_in};
@@ -158,6 +158,29 @@ async fn a_missing_or_broken_ffmpeg_and_a_missing_folder_are_the_devices_fault()
         code(kit.run(&source, params).await),
         FailureCode::DeviceFault
     );
+}
+
+#[tokio::test]
+async fn hardware_that_fails_is_replaced_by_software_unless_it_was_required() {
+    let mut kit = Kit::new().await;
+    let source = kit.base(1).await;
+    let real = kit.bench.tools.ffmpeg.display();
+    let script = format!(
+        "case \"$*\" in *videotoolbox*) echo 'no compression session' >&2; exit 1;; esac\n\
+         exec {real} \"$@\""
+    );
+    kit.bench.tools.ffmpeg = stand_in(kit.sources.path(), "ffmpeg", &script);
+    let with = async |hardware| {
+        let mut job = job(
+            &source,
+            &json!({"codec": "h264", "height": 90, "hardware": hardware}),
+        );
+        job.videotoolbox_proven = true;
+        transcode(&kit.bench, &job, &|_| ()).await
+    };
+    let output = with("prefer").await.unwrap();
+    assert!(matches!(output.encoder, Encoder::Software(_)));
+    assert_eq!(code(with("require").await), FailureCode::DeviceFault);
 }
 
 #[cfg(target_os = "linux")]
