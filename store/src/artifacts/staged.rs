@@ -1,7 +1,8 @@
 //! Bytes that are all there, but not yet in place.
 
 use std::fmt::Display;
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -37,6 +38,8 @@ pub struct Staged {
     objects: Arc<dyn ObjectStore>,
     /// Where the bytes are on disk, where there is one.
     file: Option<PathBuf>,
+    /// Where they belong on disk, where there is one.
+    target_file: Option<PathBuf>,
     /// Whether there is nothing aside any more.
     gone: AtomicBool,
 }
@@ -58,6 +61,23 @@ impl Staged {
         Ok(self.stored)
     }
 
+    /// The same as [`Staged::commit`] for a transaction that does it under a lock: system calls
+    /// only, no await. Works where the store is a folder; a bucket's objects are written through
+    /// its own signed links and never come this way.
+    pub fn place(&self) -> io::Result<()> {
+        let (Some(file), Some(target)) = (&self.file, &self.target_file) else {
+            return Err(io::ErrorKind::Unsupported.into());
+        };
+        if self.gone.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let folder = target.parent().ok_or(io::ErrorKind::InvalidInput)?;
+        std::fs::create_dir_all(folder)?;
+        std::fs::rename(file, target)?;
+        self.gone.store(true, Ordering::Release);
+        sync_folders(folder)
+    }
+
     /// Removes the bytes and waits for it. Dropping does the same on disk; in a bucket, what is
     /// merely dropped stays under `incoming/` until the bucket's own rule clears it.
     pub async fn discard(self) -> Result<(), ArtifactError> {
@@ -76,6 +96,15 @@ impl Drop for Staged {
             tracing::warn!(file = %file.display(), %error, "bytes that nobody wants stay on disk");
         }
     }
+}
+
+/// Makes a rename durable, and the folders that were made for it: object names are at most four
+/// folders deep.
+fn sync_folders(innermost: &Path) -> io::Result<()> {
+    for folder in innermost.ancestors().take(4) {
+        std::fs::File::open(folder)?.sync_all()?;
+    }
+    Ok(())
 }
 
 impl ArtifactStore {
@@ -106,6 +135,7 @@ impl ArtifactStore {
                 Ok(Staged {
                     stored,
                     file: self.file_of(&aside)?,
+                    target_file: self.file_of(&target)?,
                     aside,
                     target,
                     objects: Arc::clone(&self.objects),

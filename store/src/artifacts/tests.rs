@@ -66,6 +66,20 @@ async fn nothing_is_visible_before_the_commit_and_all_of_it_after() {
 }
 
 #[tokio::test]
+async fn a_transaction_can_put_bytes_in_place_without_waiting_and_twice() {
+    let (folder, store) = on_disk();
+    let staged = store
+        .put_stream("outputs/j/a/output.mp4", 10, None, bytes(&["x"]))
+        .await
+        .unwrap();
+    staged.place().unwrap();
+    staged.place().unwrap();
+    drop(staged);
+    assert_eq!(read(&store, "outputs/j/a/output.mp4").await.unwrap(), "x");
+    assert_eq!(aside(&folder), 0);
+}
+
+#[tokio::test]
 async fn what_is_dropped_or_discarded_leaves_nothing_behind() {
     let (folder, store) = on_disk();
     drop(

@@ -1,0 +1,61 @@
+//! `[artifacts]`: where bytes are kept and how links to them are signed.
+
+use std::path::PathBuf;
+
+use fencepost_store::artifacts::SigningKey;
+use serde::{Deserialize, Serialize};
+
+use super::{ConfigError, Secret};
+
+/// `[artifacts]`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ArtifactsConfig {
+    /// The folder for all inputs and outputs. All gateways of an installation see the same one.
+    pub dir: PathBuf,
+    /// A file with the secret that signs links, at least 32 characters, the same for all gateways.
+    pub signing_key_file: Option<PathBuf>,
+    /// The secret itself; better in the file or in `FENCEPOST_ARTIFACTS__SIGNING_KEY`.
+    pub signing_key: Option<Secret>,
+    /// The most bytes of one input or output.
+    pub max_upload_bytes: u64,
+}
+
+impl Default for ArtifactsConfig {
+    fn default() -> Self {
+        Self {
+            dir: PathBuf::from("artifacts"),
+            signing_key_file: None,
+            signing_key: None,
+            max_upload_bytes: 20 * 1024 * 1024 * 1024,
+        }
+    }
+}
+
+impl ArtifactsConfig {
+    /// The key that signs links, wherever it was given.
+    pub fn signing_key(&self) -> Result<SigningKey, ConfigError> {
+        let (key, secret) = match (&self.signing_key, &self.signing_key_file) {
+            (Some(secret), None) => ("artifacts.signing_key", secret.clone()),
+            (None, Some(file)) => {
+                let key = "artifacts.signing_key_file";
+                (key, Secret::from_file(key, file)?)
+            }
+            (Some(_), Some(_)) => {
+                return Err(ConfigError::about(
+                    "artifacts.signing_key_file",
+                    "give either this or artifacts.signing_key, not both",
+                ));
+            }
+            (None, None) => {
+                return Err(ConfigError::about(
+                    "artifacts.signing_key_file",
+                    "is needed: a file with at least 32 random characters, for example from \
+                     `openssl rand -hex 32`",
+                ));
+            }
+        };
+        SigningKey::new(secret.expose().as_bytes().to_vec())
+            .map_err(|problem| ConfigError::about(key, problem))
+    }
+}

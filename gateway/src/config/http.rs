@@ -1,0 +1,48 @@
+//! `[http]` and `[admin]`: where we listen.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use serde::{Deserialize, Serialize};
+
+/// `[http]`: the API for buyers and agents.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct HttpConfig {
+    /// Address to listen on. Port 0 picks a free one.
+    pub bind: SocketAddr,
+    /// How others reach us, such as `https://fencepost.example`; links begin with it. Left out:
+    /// links are relative to wherever the request went.
+    pub public_url: Option<String>,
+    /// That a proxy in front of us speaks TLS. Without it we listen on loopback only, since tokens
+    /// must not travel in clear.
+    pub behind_proxy: bool,
+    /// Worker threads.
+    pub workers: usize,
+}
+
+impl Default for HttpConfig {
+    fn default() -> Self {
+        Self {
+            bind: SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)),
+            public_url: None,
+            behind_proxy: false,
+            workers: 2,
+        }
+    }
+}
+
+/// `[admin]`: metrics and health, on a listener of their own.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct AdminConfig {
+    /// Address to listen on. Port 0 picks a free one.
+    pub bind: SocketAddr,
+}
+
+impl Default for AdminConfig {
+    fn default() -> Self {
+        Self {
+            bind: SocketAddr::from((Ipv4Addr::LOCALHOST, 8081)),
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Putting the configuration together: file, then environment, then flags; the later one wins.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use config::builder::DefaultState;
+use config::{ConfigBuilder, Environment, File, FileFormat};
+
+use super::{Config, ConfigError};
+
+/// The file that is read, if it is there, when none is named.
+const DEFAULT_FILE: &str = "fencepost.toml";
+const PREFIX: &str = "FENCEPOST_";
+/// Variables of ours that are not configuration keys of the gateway.
+const OTHERS: [&str; 4] = ["CONFIG", "AGENT_", "TEST_", "DEMO_"];
+/// Keys whose values must not be seen in `ps`.
+const SECRET_KEYS: [&str; 2] = ["database.url", "artifacts.signing_key"];
+
+/// Where the configuration comes from.
+#[derive(Debug, Clone, Default)]
+pub struct Origins {
+    /// The file that was named; it must exist.
+    pub file: Option<PathBuf>,
+    /// The environment, as it is.
+    pub environment: BTreeMap<String, String>,
+    /// Flags: `section.key` and its value.
+    pub flags: Vec<(String, String)>,
+}
+
+impl Origins {
+    /// The process's own environment; variables that are not text are none of ours.
+    pub fn from_process(file: Option<PathBuf>, flags: Vec<(String, String)>) -> Self {
+        let environment = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .collect();
+        Self {
+            file,
+            environment,
+            flags,
+        }
+    }
+}
+
+/// Reads and checks the configuration.
+pub fn load(origins: &Origins) -> Result<Config, ConfigError> {
+    let mut builder = config::Config::builder();
+    if let Some(file) = file_of(origins)? {
+        builder = builder.add_source(File::from(file).format(FileFormat::Toml));
+    }
+    builder = builder.add_source(
+        Environment::default()
+            .separator("__")
+            .source(Some(variables(&origins.environment)?)),
+    );
+    builder = with_flags(builder, &origins.flags)?;
+    let config: Config = builder
+        .build()
+        .and_then(config::Config::try_deserialize)
+        .map_err(|error| ConfigError(error.to_string()))?;
+    config.validate()?;
+    Ok(config)
+}
+
+fn file_of(origins: &Origins) -> Result<Option<PathBuf>, ConfigError> {
+    match &origins.file {
+        Some(file) if file.is_file() => Ok(Some(file.clone())),
+        Some(file) => Err(ConfigError(format!("there is no file {}", file.display()))),
+        None => Ok(Some(Path::new(DEFAULT_FILE).to_owned()).filter(|file| file.is_file())),
+    }
+}
+
+/// The variables that are meant for us, without the prefix. One that names no section and key
+/// (`FENCEPOST_HTTP_BIND`, with one underscore too few) is refused.
+fn variables(
+    environment: &BTreeMap<String, String>,
+) -> Result<config::Map<String, String>, ConfigError> {
+    let mut ours = config::Map::new();
+    for (name, value) in environment {
+        let Some(key) = name.strip_prefix(PREFIX) else {
+            continue;
+        };
+        if OTHERS.iter().any(|other| key.starts_with(other)) {
+            continue;
+        }
+        if !key.contains("__") {
+            return Err(ConfigError::about(
+                name,
+                "is not a configuration key: write FENCEPOST_SECTION__KEY, with two underscores \
+                 between the two",
+            ));
+        }
+        ours.insert(key.to_owned(), value.clone());
+    }
+    Ok(ours)
+}
+
+fn with_flags(
+    mut builder: ConfigBuilder<DefaultState>,
+    flags: &[(String, String)],
+) -> Result<ConfigBuilder<DefaultState>, ConfigError> {
+    for (key, value) in flags {
+        if SECRET_KEYS.contains(&key.as_str()) {
+            return Err(ConfigError::about(
+                key,
+                "is a secret and may not be a flag, which everybody on the machine can read: \
+                 use a file or the environment",
+            ));
+        }
+        builder = builder
+            .set_override(key, value.as_str())
+            .map_err(|error| ConfigError::about(key, error))?;
+    }
+    Ok(builder)
+}
