@@ -16,7 +16,7 @@ use crate::job::JobStatus;
 pub const MAX_RETURNED_OFFERS: i32 = 20;
 const RETRY_BASE: Duration = Duration::from_secs(5);
 const RETURN_BASE: Duration = Duration::from_secs(1);
-const MAX_DELAY: Duration = Duration::from_secs(300);
+const MAX_DELAY: Duration = Duration::from_mins(5);
 
 /// What ended the attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -75,7 +75,7 @@ impl Staged {
         std::fs::create_dir_all(folder)?;
         std::fs::rename(file, target)?;
         self.gone.store(true, Ordering::Release);
-        sync_folders(folder)
+        sync_folders(folder, self.target.parts().count())
     }
 
     /// Removes the bytes and waits for it. Dropping does the same on disk; in a bucket, what is
@@ -98,10 +98,9 @@ impl Drop for Staged {
     }
 }
 
-/// Makes a rename durable, and the folders that were made for it: object names are at most four
-/// folders deep.
-fn sync_folders(innermost: &Path) -> io::Result<()> {
-    for folder in innermost.ancestors().take(4) {
+/// Makes a rename durable, and the folders that were made for it, up to the store's own.
+fn sync_folders(innermost: &Path, depth: usize) -> io::Result<()> {
+    for folder in innermost.ancestors().take(depth) {
         std::fs::File::open(folder)?.sync_all()?;
     }
     Ok(())

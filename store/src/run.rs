@@ -1,0 +1,288 @@
+//! How a transaction is run: named, measured, on a runtime of its own, again after a conflict, and
+//! again on a fresh connection when nobody knows whether its COMMIT happened.
+
+use std::future::Future;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::{PgConnection, PgPool, Postgres};
+use tokio::runtime::Runtime;
+
+use crate::error::{FailureKind, StoreError};
+use crate::fence::FenceMode;
+use crate::settings::StoreSettings;
+
+const MAX_RUNS: u32 = 6;
+const STATEMENT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// One transaction: what it needs is `self`, what it does is [`Transaction::run`].
+///
+/// It may be run more than once (see [`Tx::rerun`]), so `run` takes `&self`, makes no ids or secrets
+/// of its own and answers from what is stored if a first run's COMMIT turns out to have happened.
+pub(crate) trait Transaction: Send + Sync + 'static {
+    /// The name in metrics, logs and (as the first comment) in `pg_stat_activity`.
+    const NAME: &'static str;
+    /// The answer.
+    type Output: Send + 'static;
+    /// The statements. An `Err` rolls back; an `Ok`, also a refusal, commits.
+    fn run(&self, tx: &mut Tx) -> impl Future<Output = Result<Self::Output, StoreError>> + Send;
+}
+
+/// An open transaction.
+pub(crate) struct Tx {
+    inner: sqlx::Transaction<'static, Postgres>,
+    /// Whether an earlier run of the same transaction may have been committed.
+    pub(crate) rerun: bool,
+    /// Which halves of the fence are in force (both, except in tests of the fence itself).
+    pub(crate) fence: FenceMode,
+    /// The store's lengths of time.
+    pub(crate) settings: StoreSettings,
+}
+
+impl Deref for Tx {
+    type Target = PgConnection;
+    fn deref(&self) -> &PgConnection {
+        &self.inner
+    }
+}
+
+impl DerefMut for Tx {
+    fn deref_mut(&mut self) -> &mut PgConnection {
+        &mut self.inner
+    }
+}
+
+/// The door to Postgres. Cheap to clone.
+#[derive(Clone)]
+pub struct Store {
+    inner: Arc<Inner>,
+    fence: FenceMode,
+}
+
+struct Inner {
+    pool: PgPool,
+    settings: StoreSettings,
+    runtime: Option<Runtime>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // Dropping a runtime blocks, which is not allowed on a thread that runs async code.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl Store {
+    /// Opens a store. Connections are made on first use.
+    ///
+    /// The store has a small runtime of its own: a connection belongs to the thread pool that
+    /// opened it (an actor's busy thread would stall every user of the pool), and a transaction
+    /// whose caller goes away still runs to its end.
+    pub fn open(url: &str, settings: StoreSettings) -> Result<Self, StoreError> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .thread_name("store")
+            .enable_all()
+            .build()
+            .map_err(|error| StoreError::Unavailable(error.to_string()))?;
+        let options = connect_options(url)?;
+        let _in_runtime = runtime.enter();
+        let pool = PgPoolOptions::new()
+            .max_connections(settings.max_connections)
+            .acquire_timeout(Duration::from_secs(5))
+            .connect_lazy_with(options);
+        let inner = Inner {
+            pool,
+            settings,
+            runtime: Some(runtime),
+        };
+        Ok(Self {
+            inner: Arc::new(inner),
+            fence: FenceMode::default(),
+        })
+    }
+
+    /// The same store with only a part of the fence in force.
+    #[cfg(feature = "testing")]
+    #[must_use]
+    pub fn with_fence(&self, fence: FenceMode) -> Self {
+        Self {
+            inner: Arc::clone(&self.inner),
+            fence,
+        }
+    }
+
+    /// The lengths of time that the store was opened with.
+    pub fn settings(&self) -> &StoreSettings {
+        &self.inner.settings
+    }
+
+    /// Closes all connections; open transactions end first.
+    pub async fn close(&self) {
+        let pool = self.inner.pool.clone();
+        let _ = self.on_runtime(async move { pool.close().await }).await;
+    }
+
+    /// Whether Postgres answers.
+    pub async fn ping(&self) -> Result<(), StoreError> {
+        self.read("ping", |mut conn| async move {
+            sqlx::query!("-- ping\nselect 1 as one")
+                .fetch_one(&mut *conn)
+                .await
+                .map(drop)
+        })
+        .await
+    }
+
+    /// Runs a transaction to its answer.
+    pub(crate) async fn execute<X: Transaction>(
+        &self,
+        transaction: X,
+    ) -> Result<X::Output, StoreError> {
+        let store = self.clone();
+        self.on_runtime(async move { store.run_until_known(&transaction).await })
+            .await?
+    }
+
+    /// Runs a query that writes nothing, on a pooled connection.
+    pub(crate) async fn read<T, F, Q>(&self, name: &'static str, query: Q) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, sqlx::Error>> + Send + 'static,
+        Q: FnOnce(sqlx::pool::PoolConnection<Postgres>) -> F + Send + 'static,
+    {
+        let pool = self.inner.pool.clone();
+        let started = Instant::now();
+        let result = self
+            .on_runtime(async move {
+                let conn = pool.acquire().await?;
+                query(conn).await
+            })
+            .await?;
+        record(
+            name,
+            if result.is_ok() {
+                "committed"
+            } else {
+                "failed"
+            },
+            started,
+        );
+        result.map_err(StoreError::from)
+    }
+
+    pub(crate) fn pool(&self) -> &PgPool {
+        &self.inner.pool
+    }
+
+    /// Awaits a future on the store's runtime; it runs to its end even if the caller goes away.
+    pub(crate) async fn on_runtime<T: Send + 'static>(
+        &self,
+        future: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let runtime = self.inner.runtime.as_ref().map(Runtime::handle);
+        // `None` only while `Inner` is being dropped, when nobody can hold `&self`.
+        let Some(runtime) = runtime else {
+            return Err(StoreError::Unavailable("the store is closed".to_owned()));
+        };
+        runtime
+            .spawn(future)
+            .await
+            .map_err(|error| StoreError::Unavailable(error.to_string()))
+    }
+
+    async fn run_until_known<X: Transaction>(
+        &self,
+        transaction: &X,
+    ) -> Result<X::Output, StoreError> {
+        let mut rerun = false;
+        let mut run = 1;
+        loop {
+            let started = Instant::now();
+            let (error, outcome) = match self.run_once(transaction, rerun).await {
+                Ok(output) => {
+                    record(X::NAME, "committed", started);
+                    return Ok(output);
+                }
+                Err(RunError::RolledBack(error)) => (error, "rolled_back"),
+                Err(RunError::OutcomeUnknown(error)) => {
+                    rerun = true;
+                    (error, "unknown")
+                }
+            };
+            record(X::NAME, outcome, started);
+            if let StoreError::Inconsistency { table, what } = &error {
+                metrics::counter!("fencepost_invariant_violations_total", "id" => *table)
+                    .increment(1);
+                tracing::error!(tx = X::NAME, table, what, "rows contradict each other");
+            }
+            if error.kind() == FailureKind::Final || run == MAX_RUNS {
+                return Err(error);
+            }
+            tracing::warn!(tx = X::NAME, run, rerun, %error, "running a transaction again");
+            tokio::time::sleep(Duration::from_millis(20 << run)).await;
+            run += 1;
+        }
+    }
+
+    async fn run_once<X: Transaction>(
+        &self,
+        transaction: &X,
+        rerun: bool,
+    ) -> Result<X::Output, RunError> {
+        let rolled_back = |error: sqlx::Error| RunError::RolledBack(error.into());
+        #[expect(clippy::disallowed_methods, reason = "this is the one place that may")]
+        let inner = self.inner.pool.begin().await.map_err(rolled_back)?;
+        let settings = self.inner.settings.clone();
+        let mut tx = Tx {
+            inner,
+            rerun,
+            fence: self.fence,
+            settings,
+        };
+        // An error drops the transaction, which rolls it back.
+        let output = transaction
+            .run(&mut tx)
+            .await
+            .map_err(RunError::RolledBack)?;
+        match tx.inner.commit().await {
+            Ok(()) => Ok(output),
+            Err(error) => {
+                let error = StoreError::from(error);
+                Err(match error.kind() {
+                    FailureKind::Connection => RunError::OutcomeUnknown(error),
+                    FailureKind::Conflict | FailureKind::Final => RunError::RolledBack(error),
+                })
+            }
+        }
+    }
+}
+
+/// How one run failed: certainly undone, or nobody knows.
+enum RunError {
+    RolledBack(StoreError),
+    OutcomeUnknown(StoreError),
+}
+
+fn connect_options(url: &str) -> Result<PgConnectOptions, StoreError> {
+    // The error of a bad URL may repeat the URL, and with it the password.
+    let unreadable = || StoreError::Unavailable("database.url cannot be understood".to_owned());
+    let options: PgConnectOptions = url.parse().map_err(|_| unreadable())?;
+    let timeout = format!("{}ms", STATEMENT_TIMEOUT.as_millis());
+    Ok(options.application_name("fencepost").options([
+        ("statement_timeout", timeout.as_str()),
+        ("idle_in_transaction_session_timeout", timeout.as_str()),
+        ("synchronous_commit", "on"),
+        ("timezone", "UTC"),
+    ]))
+}
+
+fn record(name: &'static str, outcome: &'static str, started: Instant) {
+    metrics::counter!("fencepost_tx_total", "tx" => name, "outcome" => outcome).increment(1);
+    metrics::histogram!("fencepost_tx_seconds", "tx" => name)
+        .record(started.elapsed().as_secs_f64());
+}

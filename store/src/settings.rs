@@ -1,0 +1,33 @@
+//! The lengths of time and sizes that the store's decisions use.
+
+use fencepost_domain::duration::LeaseDuration;
+
+/// What a store needs to know besides where the database is.
+#[derive(Debug, Clone)]
+pub struct StoreSettings {
+    /// Length of a lease from an accept or a renewal on.
+    pub lease_ttl: LeaseDuration,
+    /// How long an offer waits to be accepted.
+    pub offer_accept: LeaseDuration,
+    /// How long a cancelled attempt has to confirm that it stopped.
+    pub cancel_grace: LeaseDuration,
+    /// How long a verification may be silent before another gateway takes it over.
+    pub verification_takeover: LeaseDuration,
+    /// How long a link to an object can be used.
+    pub grant: LeaseDuration,
+    /// Connections to Postgres.
+    pub max_connections: u32,
+}
+
+impl Default for StoreSettings {
+    fn default() -> Self {
+        Self {
+            lease_ttl: LeaseDuration::seconds(60),
+            offer_accept: LeaseDuration::seconds(10),
+            cancel_grace: LeaseDuration::seconds(15),
+            verification_takeover: LeaseDuration::seconds(60),
+            grant: LeaseDuration::seconds(15 * 60),
+            max_connections: 16,
+        }
+    }
+}

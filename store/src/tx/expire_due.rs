@@ -1,0 +1,236 @@
+//! What time does to live attempts: leases end, graces end, verifications are taken over.
+//!
+//! Locks: jobs, then attempts, by id, skipping what others hold (the next sweep sees it). Checks:
+//! everything again under the lock, by the clock read after it. Writes: ends, verification epochs,
+//! and when to look next. It takes no input but a bound, so running it twice, late or on two
+//! gateways does no harm, and it needs to know nothing of any service.
+
+use fencepost_domain::attempt::AttemptStatus;
+use fencepost_domain::ending::{Cause, decide};
+use fencepost_domain::job::JobStatus;
+use serde::Serialize;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+use uuid::Uuid;
+
+use super::begin_verification::VerificationTicket;
+use super::finish::{Finish, finish};
+use super::settle_commit::is_last;
+use crate::error::StoreError;
+use crate::fence::WhereFacts;
+use crate::finalized::{Ended, FinalizedAttempt};
+use crate::rows::{LockedPairs, Pair, PairRecord, select_pairs};
+use crate::run::{Store, Transaction, Tx};
+
+/// What a sweep did.
+#[derive(Debug, Default)]
+pub struct SweepReport {
+    /// Attempts that ended.
+    pub ended: Vec<FinalizedAttempt>,
+    /// Verifications that this gateway may do now.
+    pub verify: Vec<VerificationTicket>,
+    /// How many rows were due, to tell whether there may be more.
+    pub due: usize,
+}
+
+impl Store {
+    /// Looks at up to `limit` attempts that are due. Verifications are picked up only for
+    /// `services` (a gateway verifies only what it knows).
+    pub async fn expire_due(
+        &self,
+        limit: u32,
+        services: &[&str],
+    ) -> Result<SweepReport, StoreError> {
+        let services = services.iter().map(|&name| name.to_owned()).collect();
+        let draft = self
+            .execute(ExpireDue {
+                limit: i64::from(limit),
+                services,
+            })
+            .await?;
+        Ok(SweepReport {
+            ended: draft
+                .ended
+                .into_iter()
+                .map(FinalizedAttempt::after_commit)
+                .collect(),
+            verify: draft.verify,
+            due: draft.due,
+        })
+    }
+}
+
+struct ExpireDue {
+    limit: i64,
+    services: Vec<String>,
+}
+
+#[derive(Default)]
+struct Draft {
+    ended: Vec<Ended>,
+    verify: Vec<VerificationTicket>,
+    due: usize,
+}
+
+/// A row that lives on.
+#[derive(Serialize)]
+struct Onward {
+    attempt_id: Uuid,
+    epoch: i64,
+    verification_epoch: i64,
+    pick_up: bool,
+    check_after: String,
+}
+
+impl Transaction for ExpireDue {
+    const NAME: &'static str = "expire_due";
+    type Output = Draft;
+
+    async fn run(&self, tx: &mut Tx) -> Result<Draft, StoreError> {
+        let locked = lock_due(tx, self.limit).await?;
+        let mut draft = Draft {
+            due: locked.pairs.len(),
+            ..Draft::default()
+        };
+        let (mut ends, mut onward) = (Vec::new(), Vec::new());
+        for pair in &locked.pairs {
+            match judge_time(tx, pair, locked.now, &self.services) {
+                Verdict::End(cause) => {
+                    let facts = WhereFacts::of_row(&pair.attempt.fence);
+                    let ending = decide(&pair.job.facts, cause, locked.now);
+                    let end = Finish::attempt(pair, facts, &ending)
+                        .in_verification(pair.attempt.verification_epoch);
+                    ends.push(end.message(explain(cause)));
+                }
+                Verdict::PickUp => {
+                    let epoch = pair.attempt.verification_epoch + 1;
+                    let until = locked.now + tx.settings.verification_takeover.signed();
+                    onward.push(onward_row(pair, until, true));
+                    let declared = pair.attempt.declared.clone().ok_or_else(|| {
+                        StoreError::inconsistent("attempts", "committing without a declaration")
+                    })?;
+                    draft
+                        .verify
+                        .push(VerificationTicket::new(pair, declared, epoch));
+                }
+                Verdict::LookAgain(at) => onward.push(onward_row(pair, at, false)),
+            }
+        }
+        move_on(tx, &onward).await?;
+        draft.ended = finish(tx, locked.now, ends).await?;
+        Ok(draft)
+    }
+}
+
+enum Verdict {
+    End(Cause),
+    PickUp,
+    LookAgain(OffsetDateTime),
+}
+
+fn judge_time(tx: &Tx, pair: &Pair, now: OffsetDateTime, services: &[String]) -> Verdict {
+    let attempt = &pair.attempt;
+    let expires_at = attempt.fence.expires_at.unwrap_or(now);
+    let grace_ends = match (pair.job.facts.status, pair.job.cancel_requested_at) {
+        (JobStatus::Cancelling, Some(at)) => Some(at + tx.settings.cancel_grace.signed()),
+        _ => None,
+    };
+    if grace_ends.is_some_and(|ends| ends <= now) {
+        return Verdict::End(Cause::CancelForced);
+    }
+    if attempt.fence.status == AttemptStatus::Committing {
+        let until = attempt.verify_until.unwrap_or(now);
+        if until > now {
+            return Verdict::LookAgain(grace_ends.map_or(until, |ends| ends.min(until)));
+        }
+        if is_last(pair, now) {
+            return Verdict::End(Cause::VerificationTrouble);
+        }
+        if !services.contains(&pair.job.service) {
+            return Verdict::LookAgain(now + tx.settings.verification_takeover.signed());
+        }
+        return Verdict::PickUp;
+    }
+    if expires_at <= now {
+        return Verdict::End(if attempt.accepted {
+            Cause::Expired
+        } else {
+            Cause::Returned
+        });
+    }
+    Verdict::LookAgain(grace_ends.map_or(expires_at, |ends| ends.min(expires_at)))
+}
+
+fn explain(cause: Cause) -> &'static str {
+    match cause {
+        Cause::Expired => "the lease ran out: the device was not heard of in time",
+        Cause::Returned => "the offer was not accepted in time",
+        Cause::VerificationTrouble => "the output could not be checked, again and again",
+        _ => "the job was cancelled",
+    }
+}
+
+fn onward_row(pair: &Pair, check_after: OffsetDateTime, pick_up: bool) -> Onward {
+    Onward {
+        attempt_id: pair.attempt.fence.attempt.0,
+        epoch: pair.attempt.fence.epoch,
+        verification_epoch: pair.attempt.verification_epoch,
+        pick_up,
+        // RFC 3339 cannot fail for the years that Postgres hands out.
+        check_after: check_after.format(&Rfc3339).unwrap_or_default(),
+    }
+}
+
+async fn lock_due(tx: &mut Tx, limit: i64) -> Result<LockedPairs, StoreError> {
+    let records = select_pairs!(
+        r#"-- expire_due: lock
+        with due as materialized (
+            select id, job_id from attempts
+            where ended_at is null and check_after <= authority_now()
+            order by check_after limit $1
+        ), j as materialized (
+            select * from jobs where id in (select job_id from due)
+            order by id for no key update skip locked
+        ), a as materialized (
+            select attempts.* from attempts, (select count(*) from j) jobs_are_locked
+            where id in (select due.id from due where due.job_id in (select j.id from j))
+                and ended_at is null
+            order by id for no key update of attempts skip locked
+        ), "#,
+        limit
+    )
+    .fetch_all(&mut **tx)
+    .await?;
+    PairRecord::into_pairs(records)
+}
+
+async fn move_on(tx: &mut Tx, onward: &[Onward]) -> Result<(), StoreError> {
+    if onward.is_empty() {
+        return Ok(());
+    }
+    let input = serde_json::to_value(onward)
+        .map_err(|error| StoreError::inconsistent("attempts", error.to_string()))?;
+    let written = sqlx::query!(
+        r#"-- expire_due: move on
+        update attempts a set
+            check_after = e.check_after,
+            verification_epoch = e.verification_epoch + e.pick_up::int,
+            verify_until = case when e.pick_up then e.check_after else a.verify_until end
+        from jsonb_to_recordset($1) as e(attempt_id uuid, epoch bigint, verification_epoch bigint,
+            pick_up boolean, check_after timestamptz)
+        where a.id = e.attempt_id and a.ended_at is null and a.lease_epoch = e.epoch
+            and a.verification_epoch = e.verification_epoch"#,
+        input
+    )
+    .execute(&mut **tx)
+    .await?
+    .rows_affected();
+    if written == onward.len() as u64 {
+        Ok(())
+    } else {
+        Err(StoreError::inconsistent(
+            "attempts",
+            "a sweep moved another number than it judged",
+        ))
+    }
+}

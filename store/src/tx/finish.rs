@@ -1,0 +1,381 @@
+//! The only statement that ends attempts and jobs: status, budget, money and event, all or nothing.
+//!
+//! Every path leads here (settle, fail, release, stop, expiry, return, cancel, deadline), with rows
+//! that are already locked and an [`Ending`] that the domain decided. The facts that were judged are
+//! repeated in the `WHERE`; fewer rows than were judged is an inconsistency.
+//!
+//! Locks: jobs and attempts are the caller's; the orgs' ledger accounts are taken here, by id.
+
+use fencepost_domain::ending::{Ending, JobNext};
+use fencepost_domain::failure::FailureCode;
+use fencepost_domain::ledger::Settlement;
+use fencepost_domain::text::clean;
+use serde::Serialize;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use crate::error::StoreError;
+use crate::fence::{WhereFacts, hex, hex_bytes};
+use crate::finalized::Ended;
+use crate::rows::{FinalAnswer, JobRow, Pair};
+use crate::run::Tx;
+
+const MAX_MESSAGE_BYTES: usize = 2_000;
+
+/// One end to write.
+#[derive(Debug, Serialize)]
+pub(super) struct Finish {
+    attempt: Option<AttemptEnd>,
+    job: JobEnd,
+    #[serde(skip)]
+    ended: Option<Ended>,
+}
+
+#[derive(Debug, Serialize)]
+struct AttemptEnd {
+    #[serde(flatten)]
+    facts: WhereFacts,
+    verification_epoch: Option<i64>,
+    status: &'static str,
+    /// Set when the control plane acts over the agent's head.
+    new_epoch: Option<i64>,
+    charged: bool,
+    failure_code: Option<&'static str>,
+    failure_message: Option<String>,
+    final_operation: Option<String>,
+    final_epoch: Option<i64>,
+    final_digest: Option<String>,
+    final_content: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct JobEnd {
+    id: Uuid,
+    from: &'static str,
+    status: &'static str,
+    terminal: bool,
+    delay_micros: i64,
+    charged: i32,
+    returned: i32,
+    bumped: i32,
+    failure_code: Option<&'static str>,
+    failure_message: Option<String>,
+    /// What becomes of the hold, all zero unless the job ends.
+    provider_id: Option<Uuid>,
+    provider_micros: i64,
+    platform_micros: i64,
+    released_micros: i64,
+    settled_micros: i64,
+    event_id: Uuid,
+    output: Option<Published>,
+}
+
+/// The output of a job that succeeded.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Published {
+    pub(super) attempt_id: Uuid,
+    pub(super) object_key: String,
+    pub(super) sha256: String,
+    pub(super) size_bytes: i64,
+    pub(super) seconds: f64,
+}
+
+impl Finish {
+    /// The end of an attempt, and what follows for its job.
+    pub(super) fn attempt(pair: &Pair, facts: WhereFacts, ending: &Ending) -> Self {
+        let fence = &pair.attempt.fence;
+        let attempt = AttemptEnd {
+            facts,
+            verification_epoch: None,
+            status: ending.attempt.as_str(),
+            new_epoch: ending.forced.then_some(pair.job.epoch_counter + 1),
+            charged: ending.charged,
+            failure_code: ending.code.map(FailureCode::as_str),
+            failure_message: None,
+            final_operation: None,
+            final_epoch: None,
+            final_digest: None,
+            final_content: None,
+        };
+        let ended = Ended {
+            attempt: fence.attempt,
+            job: fence.job,
+            device: fence.device,
+            status: ending.attempt,
+            code: ending.code,
+            message: None,
+            job_status: ending.job.status(),
+        };
+        let mut job = JobEnd::new(&pair.job, ending.job);
+        job.charged = i32::from(ending.charged);
+        job.returned = i32::from(ending.returned);
+        job.bumped = i32::from(ending.forced);
+        Self {
+            attempt: Some(attempt),
+            job,
+            ended: Some(ended),
+        }
+    }
+
+    /// The end of a job that has no live attempt.
+    pub(super) fn job_alone(job: &JobRow, next: JobNext) -> Self {
+        Self {
+            attempt: None,
+            job: JobEnd::new(job, next),
+            ended: None,
+        }
+    }
+
+    /// Why it ended, for people; cleaned and bounded.
+    pub(super) fn message(mut self, message: &str) -> Self {
+        let message = clean(message, MAX_MESSAGE_BYTES);
+        if self.job.failure_code.is_some() {
+            self.job.failure_message = Some(message.clone());
+        }
+        if let Some(attempt) = &mut self.attempt {
+            attempt.failure_message = Some(message.clone());
+        }
+        if let Some(ended) = &mut self.ended {
+            ended.message = Some(message);
+        }
+        self
+    }
+
+    /// Remembers who ended it and with what, so that the same writer's repeat is recognised.
+    pub(super) fn written_by(mut self, answer: &FinalAnswer) -> Self {
+        if let Some(attempt) = &mut self.attempt {
+            attempt.final_operation = Some(answer.operation.clone());
+            attempt.final_epoch = Some(answer.epoch);
+            attempt.final_digest = Some(hex(&answer.digest));
+            attempt.final_content = Some(hex_bytes(&answer.content));
+        }
+        self
+    }
+
+    /// Only if this pick-up of the verification is still the current one.
+    pub(super) fn in_verification(mut self, epoch: i64) -> Self {
+        if let Some(attempt) = &mut self.attempt {
+            attempt.verification_epoch = Some(epoch);
+        }
+        self
+    }
+
+    /// The output to publish, which decides how much of the hold is captured.
+    pub(super) fn publish(mut self, pair: &Pair, output: Published) -> Self {
+        let parts = pair.job.terms.settle(pair.job.held_micros, output.seconds);
+        self.job.provider_id = Some(pair.attempt.provider.0);
+        self.job.set_settlement(&parts);
+        self.job.output = Some(output);
+        self
+    }
+}
+
+impl JobEnd {
+    fn new(job: &JobRow, next: JobNext) -> Self {
+        let (delay_micros, failure_code) = match next {
+            JobNext::Queued { delay } => (i64::try_from(delay.as_micros()).unwrap_or(0), None),
+            JobNext::Failed(code) => (0, Some(code.as_str())),
+            JobNext::Succeeded | JobNext::Cancelled => (0, None),
+        };
+        let terminal = next.status().is_terminal();
+        let mut end = Self {
+            id: job.id.0,
+            from: job.facts.status.as_str(),
+            status: next.status().as_str(),
+            terminal,
+            delay_micros,
+            charged: 0,
+            returned: 0,
+            bumped: 0,
+            failure_code,
+            failure_message: None,
+            provider_id: None,
+            provider_micros: 0,
+            platform_micros: 0,
+            released_micros: 0,
+            settled_micros: 0,
+            event_id: Uuid::now_v7(),
+            output: None,
+        };
+        if terminal {
+            end.set_settlement(&Settlement::release(job.held_micros));
+        }
+        end
+    }
+
+    fn set_settlement(&mut self, parts: &Settlement) {
+        self.provider_micros = parts.provider_micros;
+        self.platform_micros = parts.platform_micros;
+        self.released_micros = parts.released_micros;
+        self.settled_micros = parts.captured_micros() + parts.released_micros;
+    }
+
+    fn postings(&self) -> usize {
+        [
+            self.provider_micros,
+            self.platform_micros,
+            self.released_micros,
+        ]
+        .iter()
+        .filter(|micros| **micros > 0)
+        .count()
+    }
+}
+
+/// How many rows a statement changed, or should have.
+#[derive(Debug, PartialEq, Eq)]
+struct Written {
+    attempts: usize,
+    jobs: usize,
+    postings: usize,
+    events: usize,
+}
+
+impl Written {
+    fn expected(ends: &[Finish]) -> Self {
+        Self {
+            attempts: ends.iter().filter(|end| end.attempt.is_some()).count(),
+            jobs: ends.len(),
+            postings: ends.iter().map(|end| end.job.postings()).sum(),
+            events: ends.iter().filter(|end| end.job.terminal).count(),
+        }
+    }
+}
+
+/// Writes ends. The rows must be locked by this transaction, and `now` read after that.
+pub(super) async fn finish(
+    tx: &mut Tx,
+    now: OffsetDateTime,
+    ends: Vec<Finish>,
+) -> Result<Vec<Ended>, StoreError> {
+    if ends.is_empty() {
+        return Ok(Vec::new());
+    }
+    let expected = Written::expected(&ends);
+    let written = write(tx, now, &ends).await?;
+    if written != expected {
+        let ids: Vec<_> = ends.iter().map(|end| end.job.id).collect();
+        let what = format!("ending jobs {ids:?}: expected {expected:?}, wrote {written:?}");
+        return Err(StoreError::inconsistent("attempts", what));
+    }
+    Ok(ends.into_iter().filter_map(|end| end.ended).collect())
+}
+
+#[expect(
+    clippy::too_many_lines,
+    reason = "one statement, so that it is all or nothing"
+)]
+async fn write(tx: &mut Tx, now: OffsetDateTime, ends: &[Finish]) -> Result<Written, StoreError> {
+    let input = serde_json::to_value(ends)
+        .map_err(|error| StoreError::inconsistent("attempts", error.to_string()))?;
+    let row = sqlx::query!(
+        r#"-- finish
+        with input as materialized (
+            select * from jsonb_to_recordset($1) as i(attempt jsonb, job jsonb)
+        ), attempt_ends as materialized (
+            select e.* from input, jsonb_to_record(input.attempt) as e(
+                attempt_id uuid, job_id uuid, device_id uuid, epoch bigint, digest text,
+                "from" text[], must_be_live boolean, verification_epoch bigint, status text,
+                new_epoch bigint, charged boolean, failure_code text, failure_message text,
+                final_operation text, final_epoch bigint, final_digest text, final_content text)
+            where input.attempt <> 'null'
+        ), job_ends as materialized (
+            select e.*, nullif(input.attempt -> 'attempt_id', 'null') #>> '{}' as attempt_id
+            from input, jsonb_to_record(input.job) as e(
+                id uuid, "from" text, status text, terminal boolean, delay_micros bigint,
+                charged int, returned int, bumped int, failure_code text, failure_message text,
+                provider_id uuid, provider_micros bigint, platform_micros bigint,
+                released_micros bigint, settled_micros bigint, event_id uuid, output jsonb)
+        ), ended as (
+            update attempts a set
+                status = e.status::attempt_status, ended_at = $2, lease_expires_at = null,
+                check_after = null, verify_until = null,
+                lease_epoch = coalesce(e.new_epoch, a.lease_epoch), charged = e.charged,
+                failure_code = e.failure_code, failure_message = e.failure_message,
+                final_operation = coalesce(a.final_operation, e.final_operation),
+                final_epoch = coalesce(a.final_epoch, e.final_epoch),
+                final_digest = coalesce(a.final_digest, decode(e.final_digest, 'hex')),
+                final_content = coalesce(a.final_content, decode(e.final_content, 'hex'))
+            from attempt_ends e
+            where a.id = e.attempt_id and a.ended_at is null
+                -- the fence again: who, what, which lease, in which status, still in time
+                and a.job_id = e.job_id and a.device_id = e.device_id and a.lease_epoch = e.epoch
+                and (e.digest is null or a.token_digest = decode(e.digest, 'hex'))
+                and a.status::text = any(e."from")
+                and (not e.must_be_live or a.lease_expires_at > $2)
+                and (e.verification_epoch is null or a.verification_epoch = e.verification_epoch)
+            returning a.id
+        ), moved as (
+            update jobs j set
+                status = e.status::job_status,
+                queue_key = case when e.status = 'queued' and e.delay_micros = 0
+                    then j.order_key end,
+                wake_at = case when e.status = 'queued' and e.delay_micros > 0
+                    then $2 + e.delay_micros * interval '1 microsecond' end,
+                epoch_counter = j.epoch_counter + e.bumped,
+                charged_attempts = j.charged_attempts + e.charged,
+                returned_offers = j.returned_offers + e.returned,
+                event_counter = j.event_counter + e.terminal::int,
+                cancel_requested_at = case when e.status = 'cancelled'
+                    then coalesce(j.cancel_requested_at, $2) else j.cancel_requested_at end,
+                failure_code = e.failure_code, failure_message = e.failure_message,
+                winning_attempt_id = (e.output ->> 'attempt_id')::uuid,
+                output_key = e.output ->> 'object_key',
+                output_sha256 = decode(e.output ->> 'sha256', 'hex'),
+                output_size_bytes = (e.output ->> 'size_bytes')::bigint,
+                output_seconds = (e.output ->> 'seconds')::double precision,
+                ended_at = case when e.terminal then $2 end
+            from job_ends e
+            where j.id = e.id and j.status = e."from"::job_status
+                and (e.attempt_id is null
+                    or e.attempt_id::uuid in (select id from ended))
+            returning j.id, j.org_id, j.event_counter, j.status, j.failure_code, j.service,
+                e.terminal, e.event_id, e.provider_id, e.provider_micros, e.platform_micros,
+                e.released_micros, e.settled_micros
+        ), accounts as materialized (
+            select org_id from org_accounts
+            where org_id in (select org_id from moved where settled_micros > 0)
+            order by org_id for no key update
+        ), settled as (
+            update org_accounts o set
+                held_micros = o.held_micros - s.settled,
+                available_micros = o.available_micros + s.released
+            from (select org_id, sum(settled_micros)::bigint as settled,
+                      sum(released_micros)::bigint as released
+                  from moved where settled_micros > 0 group by org_id) s
+            where o.org_id = s.org_id and (select count(*) from accounts) > 0
+        ), posted as (
+            insert into postings
+                (kind, debit, credit, amount_micros, org_id, job_id, provider_id, created_at)
+            select p.kind::posting_kind, 'org_held', p.credit::ledger_account, p.micros,
+                moved.org_id, moved.id, p.provider_id, $2
+            from moved, lateral (values
+                ('capture_provider', 'provider', moved.provider_micros, moved.provider_id),
+                ('capture_platform', 'platform', moved.platform_micros, null),
+                ('release', 'org_available', moved.released_micros, null)
+            ) as p(kind, credit, micros, provider_id)
+            where p.micros > 0
+            returning 1
+        ), told as (
+            insert into outbox (id, org_id, job_id, seq, kind, terminal, body, created_at)
+            select event_id, org_id, id, event_counter, 'job.' || status, true,
+                jsonb_build_object('job_id', id, 'seq', event_counter, 'status', status,
+                    'service', service, 'failure_code', failure_code, 'at', $2::timestamptz), $2
+            from moved where terminal
+            returning 1
+        )
+        select (select count(*) from ended) as "attempts!", (select count(*) from moved) as "jobs!",
+            (select count(*) from posted) as "postings!", (select count(*) from told) as "events!""#,
+        input,
+        now
+    )
+    .fetch_one(&mut **tx)
+    .await?;
+    let count = |n: i64| usize::try_from(n).unwrap_or(0);
+    Ok(Written {
+        attempts: count(row.attempts),
+        jobs: count(row.jobs),
+        postings: count(row.postings),
+        events: count(row.events),
+    })
+}

@@ -1,0 +1,65 @@
+//! One file per transaction; see the crate's page for the rules they obey.
+
+mod finish;
+
+pub mod begin_session;
+pub mod begin_verification;
+pub mod cancel_job;
+pub mod end_by_agent;
+pub mod expire_due;
+pub mod lease_round;
+pub mod pair_device;
+pub mod place_output;
+pub mod record_progress;
+pub mod renew_verifications;
+pub mod return_offers;
+pub mod settle_commit;
+pub mod submit_job;
+pub mod tend_queue;
+
+use fencepost_domain::fencing::{FenceViolation, Operation};
+use sha2::{Digest as _, Sha256};
+
+/// Why a claim was refused. The wire is told less than this.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// There is no such attempt.
+    #[error("there is no such attempt")]
+    UnknownAttempt,
+    /// The fence refused.
+    #[error("{0}")]
+    Fence(FenceViolation),
+    /// Something else is stored under this lease already.
+    #[error("another request of this lease is stored already")]
+    OtherContent,
+    /// The object was never granted to this attempt.
+    #[error("the object key was not granted to this attempt")]
+    UngrantedObject,
+    /// The job's buyer cancelled; the attempt has ended.
+    #[error("the job is cancelled")]
+    BuyerCancelled,
+}
+
+impl Refusal {
+    /// The violation to map to the wire; everything that is not one is a stranger's question.
+    pub fn violation(self) -> FenceViolation {
+        match self {
+            Self::Fence(violation) => violation,
+            Self::UnknownAttempt
+            | Self::OtherContent
+            | Self::UngrantedObject
+            | Self::BuyerCancelled => FenceViolation::ForeignDevice,
+        }
+    }
+}
+
+/// SHA-256 of what a request means, to tell an identical repeat from another request.
+fn content_digest(operation: Operation, parts: &[&[u8]]) -> Vec<u8> {
+    let mut hasher = Sha256::new();
+    hasher.update(format!("{operation:?}"));
+    for part in parts {
+        hasher.update((part.len() as u64).to_be_bytes());
+        hasher.update(part);
+    }
+    hasher.finalize().to_vec()
+}

@@ -1,0 +1,353 @@
+//! Accept an offer, say how far the work is, renew the lease.
+//!
+//! Locks: attempts, by id (a batch skips the ones that others hold and takes them singly after it,
+//! so that nobody's trouble delays another's renewal). The job is not locked: that it is being
+//! cancelled is written on the attempt by the transaction that cancels it.
+//! Checks: the fence without token. Writes: phase, percent, expiry; the first one accepts.
+
+use fencepost_domain::attempt::{AttemptStatus, Phase};
+use fencepost_domain::fencing::{
+    AttemptFence, FenceViolation, LeaseClaim, Operation, check_identity,
+};
+use fencepost_domain::ids::{AttemptId, DeviceId, JobId};
+use fencepost_domain::text::clean;
+use serde::Serialize;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use super::Refusal;
+use crate::error::StoreError;
+use crate::fence::{WhereFacts, judge};
+use crate::run::{Store, Transaction, Tx};
+
+const MAX_DETAIL_BYTES: usize = 200;
+
+/// What an agent says about an attempt.
+#[derive(Debug, Clone)]
+pub struct Progress {
+    /// Whose lease.
+    pub claim: LeaseClaim,
+    /// How far; `None` accepts the offer and says nothing more.
+    pub phase: Option<Phase>,
+    /// How much of the phase is done, 0 to 100.
+    pub percent: Option<f32>,
+    /// One line for people.
+    pub detail: Option<String>,
+}
+
+/// The answer to a progress.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ProgressAnswer {
+    /// Recorded, and the lease is renewed.
+    Renewed(Renewal),
+    /// Nothing was changed: the attempt is being verified, and the agent has nothing to do but wait.
+    Verifying(Renewal),
+    /// Nothing was changed: the agent must stop.
+    Stop {
+        /// Why: `buyer_cancelled` or `revoked`.
+        reason: String,
+        /// The lease as it stands.
+        lease: Renewal,
+    },
+    /// Nothing was changed.
+    Refused(Refusal),
+}
+
+/// A lease's end, and how far away it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Renewal {
+    /// By Postgres's clock.
+    pub expires_at: OffsetDateTime,
+    /// From when it was decided; never negative.
+    pub remaining: std::time::Duration,
+}
+
+impl Renewal {
+    pub(crate) fn new(expires_at: OffsetDateTime, now: OffsetDateTime) -> Self {
+        let remaining = (expires_at - now).try_into().unwrap_or_default();
+        Self {
+            expires_at,
+            remaining,
+        }
+    }
+}
+
+impl Store {
+    /// Records progress; one answer for each, in order.
+    pub async fn record_progress(
+        &self,
+        progress: Vec<Progress>,
+    ) -> Result<Vec<ProgressAnswer>, StoreError> {
+        let wait = progress.len() == 1;
+        let mut answers = self
+            .execute(RecordProgress {
+                progress: progress.clone(),
+                wait,
+            })
+            .await?;
+        for (position, answer) in answers.iter_mut().enumerate() {
+            if answer.is_none() {
+                let single = vec![progress[position].clone()];
+                let single = RecordProgress {
+                    progress: single,
+                    wait: true,
+                };
+                *answer = self.execute(single).await?.pop().flatten();
+            }
+        }
+        let unknown = ProgressAnswer::Refused(Refusal::UnknownAttempt);
+        Ok(answers
+            .into_iter()
+            .map(|answer| answer.unwrap_or(unknown.clone()))
+            .collect())
+    }
+}
+
+struct RecordProgress {
+    progress: Vec<Progress>,
+    /// Wait for locks; otherwise what is locked gets no answer (`None`).
+    wait: bool,
+}
+
+/// A locked attempt, as much of it as progress may decide on.
+struct Row {
+    fence: AttemptFence,
+    stop_reason: Option<String>,
+    run_deadline: OffsetDateTime,
+}
+
+#[derive(Serialize)]
+struct Write {
+    #[serde(flatten)]
+    facts: WhereFacts,
+    status: &'static str,
+    expires_at: String,
+    percent: Option<f32>,
+    detail: Option<String>,
+}
+
+impl Transaction for RecordProgress {
+    const NAME: &'static str = "record_progress";
+    /// `None` where the row was locked by somebody else.
+    type Output = Vec<Option<ProgressAnswer>>;
+
+    async fn run(&self, tx: &mut Tx) -> Result<Self::Output, StoreError> {
+        let ids: Vec<Uuid> = self
+            .progress
+            .iter()
+            .map(|one| one.claim.attempt.0)
+            .collect();
+        let (now, rows) = lock(tx, &ids, self.wait).await?;
+        let ttl = tx.settings.lease_ttl.signed();
+        let mut answers = Vec::with_capacity(self.progress.len());
+        let mut writes = Vec::new();
+        for one in &self.progress {
+            let Some(row) = rows
+                .iter()
+                .find(|row| row.fence.attempt == one.claim.attempt)
+            else {
+                answers.push(
+                    self.wait
+                        .then_some(ProgressAnswer::Refused(Refusal::UnknownAttempt)),
+                );
+                continue;
+            };
+            let (answer, write) = match decide(tx, row, one, now, ttl) {
+                Ok((answer, write)) => (answer, write),
+                Err(violation) => (ProgressAnswer::Refused(Refusal::Fence(violation)), None),
+            };
+            answers.push(Some(answer));
+            writes.extend(write);
+        }
+        apply(tx, &writes).await?;
+        Ok(answers)
+    }
+}
+
+fn decide(
+    tx: &Tx,
+    row: &Row,
+    one: &Progress,
+    now: OffsetDateTime,
+    ttl: time::Duration,
+) -> Result<(ProgressAnswer, Option<Write>), FenceViolation> {
+    let stored_expiry = row.fence.expires_at.unwrap_or(now);
+    if row.fence.status == AttemptStatus::Committing {
+        check_identity(&row.fence, &one.claim)?;
+        if row.fence.epoch != one.claim.epoch {
+            return Err(FenceViolation::StaleEpoch);
+        }
+        let lease = Renewal::new(now + ttl, now);
+        return Ok((stop_or(row, lease, ProgressAnswer::Verifying), None));
+    }
+    let facts = judge(
+        tx.fence,
+        &row.fence,
+        &one.claim,
+        None,
+        Operation::Progress,
+        now,
+    )?;
+    if row.stop_reason.is_some() {
+        let lease = Renewal::new(stored_expiry, now);
+        return Ok((stop_or(row, lease, ProgressAnswer::Renewed), None));
+    }
+    // Never shorter than it was, never past the end of the service's run time.
+    let expires_at = (now + ttl).min(row.run_deadline).max(stored_expiry);
+    let said = one.phase.map_or(row.fence.status, AttemptStatus::from);
+    let status = said.max(row.fence.status);
+    let write = Write {
+        facts,
+        status: status.as_str(),
+        expires_at: sql_time(expires_at),
+        percent: one
+            .percent
+            .filter(|percent| percent.is_finite())
+            .map(|p| p.clamp(0.0, 100.0)),
+        detail: one
+            .detail
+            .as_deref()
+            .map(|detail| clean(detail, MAX_DETAIL_BYTES)),
+    };
+    Ok((
+        ProgressAnswer::Renewed(Renewal::new(expires_at, now)),
+        Some(write),
+    ))
+}
+
+fn stop_or(row: &Row, lease: Renewal, otherwise: fn(Renewal) -> ProgressAnswer) -> ProgressAnswer {
+    match &row.stop_reason {
+        Some(reason) => ProgressAnswer::Stop {
+            reason: reason.clone(),
+            lease,
+        },
+        None => otherwise(lease),
+    }
+}
+
+/// Microseconds since the epoch as SQL reads them back exactly.
+fn sql_time(at: OffsetDateTime) -> String {
+    // RFC 3339 cannot fail for the years that Postgres hands out.
+    at.format(&time::format_description::well_known::Rfc3339)
+        .unwrap_or_default()
+}
+
+struct LockedRow {
+    now: OffsetDateTime,
+    id: Option<Uuid>,
+    job_id: Option<Uuid>,
+    device_id: Option<Uuid>,
+    status: Option<String>,
+    lease_epoch: Option<i64>,
+    lease_expires_at: Option<OffsetDateTime>,
+    stop_reason: Option<String>,
+    run_deadline: Option<OffsetDateTime>,
+}
+
+async fn lock(
+    tx: &mut Tx,
+    ids: &[Uuid],
+    wait: bool,
+) -> Result<(OffsetDateTime, Vec<Row>), StoreError> {
+    // The two differ in how they meet a lock, which cannot be a parameter.
+    let records = if wait {
+        sqlx::query_as!(
+            LockedRow,
+            r#"-- record_progress: lock, waiting
+            with a as materialized (
+                select * from attempts where id = any($1) order by id for no key update
+            ), clock as materialized (
+                select authority_now() as now from (select count(*) from a) all_are_locked
+            )
+            select clock.now as "now!", a.id as "id?", a.job_id as "job_id?",
+                a.device_id as "device_id?", a.status::text as "status?",
+                a.lease_epoch as "lease_epoch?", a.lease_expires_at, a.stop_reason,
+                a.run_deadline as "run_deadline?"
+            from clock left join a on true"#,
+            ids
+        )
+        .fetch_all(&mut **tx)
+        .await?
+    } else {
+        sqlx::query_as!(
+            LockedRow,
+            r#"-- record_progress: lock what is free
+            with a as materialized (
+                select * from attempts where id = any($1) order by id
+                for no key update skip locked
+            ), clock as materialized (
+                select authority_now() as now from (select count(*) from a) all_are_locked
+            )
+            select clock.now as "now!", a.id as "id?", a.job_id as "job_id?",
+                a.device_id as "device_id?", a.status::text as "status?",
+                a.lease_epoch as "lease_epoch?", a.lease_expires_at, a.stop_reason,
+                a.run_deadline as "run_deadline?"
+            from clock left join a on true"#,
+            ids
+        )
+        .fetch_all(&mut **tx)
+        .await?
+    };
+    let now = records
+        .first()
+        .map(|record| record.now)
+        .ok_or_else(|| StoreError::inconsistent("attempts", "a locking read gave no clock"))?;
+    Ok((
+        now,
+        records
+            .into_iter()
+            .filter_map(LockedRow::into_row)
+            .collect(),
+    ))
+}
+
+impl LockedRow {
+    fn into_row(self) -> Option<Row> {
+        Some(Row {
+            fence: AttemptFence {
+                device: DeviceId(self.device_id?),
+                job: JobId(self.job_id?),
+                attempt: AttemptId(self.id?),
+                epoch: self.lease_epoch?,
+                digest: None,
+                status: AttemptStatus::parse(&self.status?)?,
+                expires_at: self.lease_expires_at,
+            },
+            stop_reason: self.stop_reason,
+            run_deadline: self.run_deadline?,
+        })
+    }
+}
+
+async fn apply(tx: &mut Tx, writes: &[Write]) -> Result<(), StoreError> {
+    if writes.is_empty() {
+        return Ok(());
+    }
+    let input = serde_json::to_value(writes)
+        .map_err(|error| StoreError::inconsistent("attempts", error.to_string()))?;
+    let written = sqlx::query!(
+        r#"-- record_progress: write
+        with clock as materialized (select authority_now() as now)
+        update attempts a set
+            status = e.status::attempt_status, lease_expires_at = e.expires_at,
+            accepted_at = coalesce(a.accepted_at, clock.now),
+            percent = e.percent, detail = coalesce(e.detail, a.detail)
+        from clock, jsonb_to_recordset($1) as e(
+            attempt_id uuid, job_id uuid, device_id uuid, epoch bigint, "from" text[],
+            must_be_live boolean, status text, expires_at timestamptz, percent real, detail text)
+        where a.id = e.attempt_id and a.ended_at is null
+            and a.job_id = e.job_id and a.device_id = e.device_id and a.lease_epoch = e.epoch
+            and a.status::text = any(e."from")
+            and (not e.must_be_live or a.lease_expires_at > clock.now)"#,
+        input
+    )
+    .execute(&mut **tx)
+    .await?
+    .rows_affected();
+    if written == writes.len() as u64 {
+        Ok(())
+    } else {
+        let what = format!("progress: judged {} rows, wrote {written}", writes.len());
+        Err(StoreError::inconsistent("attempts", what))
+    }
+}

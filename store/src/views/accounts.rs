@@ -1,0 +1,136 @@
+//! Credentials, money, devices.
+
+use fencepost_domain::ids::OrgId;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use super::jobs::Posted;
+use crate::error::StoreError;
+use crate::run::Store;
+use crate::secrets::Credential;
+
+/// An org's money.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Balance {
+    /// What can be spent, in micros.
+    pub available_micros: i64,
+    /// What is held for running jobs, in micros.
+    pub held_micros: i64,
+}
+
+/// A device as an operator sees it.
+#[derive(Debug, Clone)]
+pub struct DeviceView {
+    /// Its id.
+    pub id: Uuid,
+    /// Its name.
+    pub name: String,
+    /// Its owner's name.
+    pub provider: String,
+    /// Whether it may work.
+    pub enabled: bool,
+    /// Whether it gets no new work.
+    pub draining: bool,
+    /// Its slots.
+    pub slots: i32,
+    /// Its live attempts.
+    pub live_attempts: i64,
+    /// What it can do.
+    pub words: Vec<String>,
+    /// Its agent's version.
+    pub agent_version: Option<String>,
+    /// When it last connected.
+    pub connected_at: Option<OffsetDateTime>,
+}
+
+impl Store {
+    /// The org that a key belongs to; `None` for an unknown or revoked one.
+    pub async fn org_of_key(&self, key: &Credential) -> Result<Option<OrgId>, StoreError> {
+        let digest = key.digest();
+        self.read("org_of_key", move |mut conn| async move {
+            let org = sqlx::query_scalar!(
+                r#"-- org_of_key
+                select org_id from api_keys where digest = $1 and revoked_at is null"#,
+                &digest[..]
+            );
+            Ok(org.fetch_optional(&mut *conn).await?.map(OrgId))
+        })
+        .await
+    }
+
+    /// An org's balance.
+    pub async fn balance(&self, org: OrgId) -> Result<Option<Balance>, StoreError> {
+        self.read("balance", move |mut conn| async move {
+            let balance = sqlx::query_as!(
+                Balance,
+                r#"-- balance
+                select available_micros, held_micros from org_accounts where org_id = $1"#,
+                org.0
+            );
+            balance.fetch_optional(&mut *conn).await
+        })
+        .await
+    }
+
+    /// What was posted for a job, in order.
+    pub async fn postings(
+        &self,
+        job: fencepost_domain::ids::JobId,
+    ) -> Result<Vec<Posted>, StoreError> {
+        self.read("postings", move |mut conn| async move {
+            sqlx::query_as!(
+                Posted,
+                r#"-- postings
+                select kind::text as "kind!", amount_micros from postings
+                where job_id = $1 order by id"#,
+                job.0
+            )
+            .fetch_all(&mut *conn)
+            .await
+        })
+        .await
+    }
+
+    /// All orgs: id and name.
+    pub async fn orgs(&self) -> Result<Vec<(Uuid, String)>, StoreError> {
+        self.read("orgs", |mut conn| async move {
+            let rows = sqlx::query!("-- orgs\nselect id, name from orgs order by name")
+                .fetch_all(&mut *conn)
+                .await?;
+            Ok(rows.into_iter().map(|row| (row.id, row.name)).collect())
+        })
+        .await
+    }
+
+    /// All devices.
+    pub async fn devices(&self) -> Result<Vec<DeviceView>, StoreError> {
+        self.read("devices", |mut conn| async move {
+            sqlx::query_as!(
+                DeviceView,
+                r#"-- devices
+                select d.id, d.name, p.name as provider, d.enabled, d.draining, d.slots, d.words,
+                    d.agent_version, d.connected_at,
+                    (select count(*) from attempts a
+                     where a.device_id = d.id and a.ended_at is null) as "live_attempts!"
+                from devices d join providers p on p.id = d.provider_id
+                order by d.created_at"#
+            )
+            .fetch_all(&mut *conn)
+            .await
+        })
+        .await
+    }
+
+    /// Postgres's clock, to judge when a transfer starts.
+    pub async fn authority_now(&self) -> Result<OffsetDateTime, StoreError> {
+        self.read("authority_now", |mut conn| async move {
+            sqlx::query_scalar!(
+                r#"-- authority_now
+                select authority_now() as "now!""#
+            )
+            .fetch_one(&mut *conn)
+            .await
+        })
+        .await
+    }
+}

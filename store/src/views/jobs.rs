@@ -1,0 +1,288 @@
+//! A buyer's jobs.
+
+use fencepost_domain::ids::{AttemptId, DeviceId, JobId, OrgId};
+use serde_json::Value;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use crate::error::StoreError;
+use crate::run::Store;
+
+/// A job as its buyer sees it.
+#[derive(Debug, Clone)]
+pub struct JobView {
+    /// Its id.
+    pub id: Uuid,
+    /// Its service.
+    pub service: String,
+    /// Its parameters.
+    pub params: Value,
+    /// Array of `{name, object_key, sha256, size_bytes}`.
+    pub inputs: Value,
+    /// The buyer's own words.
+    pub metadata: Value,
+    /// Its status; an active job whose lease has run out counts as queued.
+    pub status: String,
+    /// The budget.
+    pub max_attempts: i32,
+    /// How many attempts it has had.
+    pub attempts: i32,
+    /// How many of them were charged.
+    pub charged_attempts: i32,
+    /// From then on it is not started again.
+    pub admission_deadline: OffsetDateTime,
+    /// What was held.
+    pub held_micros: i64,
+    /// What was captured.
+    pub captured_micros: i64,
+    /// What was given back.
+    pub released_micros: i64,
+    /// The phase of its live attempt.
+    pub phase: Option<String>,
+    /// How much of the phase is done.
+    pub percent: Option<f32>,
+    /// When its delay ends, if it waits for one.
+    pub wake_at: Option<OffsetDateTime>,
+    /// Why it failed.
+    pub failure_code: Option<String>,
+    /// Why it failed, for a person.
+    pub failure_message: Option<String>,
+    /// Digest of its output, hexadecimal.
+    pub output_sha256: Option<String>,
+    /// Size of its output.
+    pub output_size_bytes: Option<i64>,
+    /// Duration of its output.
+    pub output_seconds: Option<f64>,
+    /// When it was posted.
+    pub created_at: OffsetDateTime,
+    /// When it ended.
+    pub ended_at: Option<OffsetDateTime>,
+}
+
+/// One attempt as the buyer sees it.
+#[derive(Debug, Clone)]
+pub struct AttemptView {
+    /// Its id.
+    pub id: Uuid,
+    /// Its number.
+    pub attempt_number: i32,
+    /// Its device.
+    pub device_id: Uuid,
+    /// Its device's name.
+    pub device_name: String,
+    /// Its epoch.
+    pub lease_epoch: i64,
+    /// Its status.
+    pub status: String,
+    /// How much of the phase is done.
+    pub percent: Option<f32>,
+    /// Whether it used up the budget.
+    pub charged: bool,
+    /// Why it did not win.
+    pub failure_code: Option<String>,
+    /// The same for a person.
+    pub failure_message: Option<String>,
+    /// When it was leased.
+    pub leased_at: OffsetDateTime,
+    /// When it ended.
+    pub ended_at: Option<OffsetDateTime>,
+}
+
+/// Where the output of a job is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OutputView {
+    /// There is no such job.
+    NoJob,
+    /// The job has not succeeded (yet).
+    NotReady {
+        /// Its status.
+        status: String,
+    },
+    /// The verified copy.
+    Ready {
+        /// Its object.
+        object_key: String,
+        /// Its size.
+        size_bytes: i64,
+        /// Until when a link that is made now can be used.
+        link_expires_at: OffsetDateTime,
+    },
+}
+
+/// Which jobs to list.
+#[derive(Debug, Clone, Default)]
+pub struct JobFilter {
+    /// Only those in this stored status.
+    pub status: Option<String>,
+    /// Only those before this one (newest come first).
+    pub before: Option<JobId>,
+    /// At most so many.
+    pub limit: i64,
+}
+
+/// What was posted for a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Posted {
+    /// `hold`, `capture_provider`, `capture_platform` or `release`.
+    pub kind: String,
+    /// How much.
+    pub amount_micros: i64,
+}
+
+impl Store {
+    /// One job of `org`.
+    pub async fn job(&self, org: OrgId, job: JobId) -> Result<Option<JobView>, StoreError> {
+        let one = JobFilter {
+            status: None,
+            before: None,
+            limit: 1,
+        };
+        Ok(self.select_jobs(org, Some(job), one).await?.pop())
+    }
+
+    /// Jobs of `org`, newest first.
+    pub async fn jobs(&self, org: OrgId, filter: JobFilter) -> Result<Vec<JobView>, StoreError> {
+        self.select_jobs(org, None, filter).await
+    }
+
+    async fn select_jobs(
+        &self,
+        org: OrgId,
+        job: Option<JobId>,
+        filter: JobFilter,
+    ) -> Result<Vec<JobView>, StoreError> {
+        self.read("jobs", move |mut conn| async move {
+            sqlx::query_as!(
+                JobView,
+                r#"-- jobs
+                select j.id, j.service, j.params, j.inputs, j.metadata,
+                    case when j.status = 'active' and a.lease_expires_at <= authority_now()
+                        then 'queued' else j.status::text end as "status!",
+                    j.max_attempts, j.attempt_counter as attempts, j.charged_attempts,
+                    j.admission_deadline, j.held_micros,
+                    (select coalesce(sum(amount_micros) filter (where kind::text like 'capture%'), 0)
+                     from postings where job_id = j.id)::bigint as "captured_micros!",
+                    (select coalesce(sum(amount_micros) filter (where kind = 'release'), 0)
+                     from postings where job_id = j.id)::bigint as "released_micros!",
+                    case when a.status = 'committing' or a.lease_expires_at > authority_now()
+                        then a.status::text end as phase,
+                    case when a.lease_expires_at > authority_now() then a.percent end as percent,
+                    j.wake_at, j.failure_code, j.failure_message,
+                    encode(j.output_sha256, 'hex') as output_sha256, j.output_size_bytes,
+                    j.output_seconds, j.created_at, j.ended_at
+                from jobs j
+                left join attempts a on a.job_id = j.id and a.ended_at is null
+                where j.org_id = $1 and ($2::uuid is null or j.id = $2)
+                    and ($3::text is null or j.status::text = $3)
+                    and ($4::uuid is null or j.id < $4)
+                order by j.id desc limit $5"#,
+                org.0,
+                job.map(|job| job.0),
+                filter.status,
+                filter.before.map(|job| job.0),
+                filter.limit
+            )
+            .fetch_all(&mut *conn)
+            .await
+        })
+        .await
+    }
+
+    /// The attempts of a job of `org`, in order; `None` without such a job.
+    pub async fn attempts(
+        &self,
+        org: OrgId,
+        job: JobId,
+    ) -> Result<Option<Vec<AttemptView>>, StoreError> {
+        self.read("attempts", move |mut conn| async move {
+            let found = sqlx::query_scalar!(
+                r#"-- attempts: job
+                select exists (select from jobs where id = $1 and org_id = $2) as "found!""#,
+                job.0,
+                org.0
+            )
+            .fetch_one(&mut *conn)
+            .await?;
+            if !found {
+                return Ok(None);
+            }
+            sqlx::query_as!(
+                AttemptView,
+                r#"-- attempts
+                select a.id, a.attempt_number, a.device_id, d.name as device_name, a.lease_epoch,
+                    case when a.ended_at is null and a.status <> 'committing'
+                            and a.lease_expires_at <= authority_now()
+                        then 'lost' else a.status::text end as "status!",
+                    a.percent, a.charged, a.failure_code, a.failure_message, a.leased_at,
+                    a.ended_at
+                from attempts a join devices d on d.id = a.device_id
+                where a.job_id = $1 order by a.attempt_number"#,
+                job.0
+            )
+            .fetch_all(&mut *conn)
+            .await
+            .map(Some)
+        })
+        .await
+    }
+
+    /// Where the winning attempt's verified output is.
+    pub async fn output(&self, org: OrgId, job: JobId) -> Result<OutputView, StoreError> {
+        let grant = self.settings().grant.micros();
+        self.read("output", move |mut conn| async move {
+            let row = sqlx::query!(
+                r#"-- output
+                select status::text as "status!", output_key, output_size_bytes,
+                    authority_now() + $3::bigint * interval '1 microsecond' as "link_expires_at!"
+                from jobs where id = $1 and org_id = $2"#,
+                job.0,
+                org.0,
+                grant
+            )
+            .fetch_optional(&mut *conn)
+            .await?;
+            Ok(match row {
+                None => OutputView::NoJob,
+                Some(row) => match (row.output_key, row.output_size_bytes) {
+                    (Some(object_key), Some(size_bytes)) => OutputView::Ready {
+                        object_key,
+                        size_bytes,
+                        link_expires_at: row.link_expires_at,
+                    },
+                    _ => OutputView::NotReady { status: row.status },
+                },
+            })
+        })
+        .await
+    }
+
+    /// Whether an attempt is still its agent's, for a second link: its output key and inputs.
+    pub async fn grantable(
+        &self,
+        claim: fencepost_domain::fencing::LeaseClaim,
+    ) -> Result<Option<(String, Value, OffsetDateTime)>, StoreError> {
+        let grant = self.settings().grant.micros();
+        let (device, attempt): (DeviceId, AttemptId) = (claim.device, claim.attempt);
+        self.read("grantable", move |mut conn| async move {
+            let row = sqlx::query!(
+                r#"-- grantable
+                update attempts a set grant_expires_at = greatest(grant_expires_at,
+                    authority_now() + $5::bigint * interval '1 microsecond')
+                from jobs j
+                where a.id = $1 and a.device_id = $2 and a.job_id = $3 and a.lease_epoch = $4
+                    and j.id = a.job_id and a.ended_at is null and a.status <> 'committing'
+                    and a.lease_expires_at > authority_now()
+                returning a.output_key, j.inputs, a.grant_expires_at"#,
+                attempt.0,
+                device.0,
+                claim.job.0,
+                claim.epoch,
+                grant
+            )
+            .fetch_optional(&mut *conn)
+            .await?;
+            Ok(row.map(|row| (row.output_key, row.inputs, row.grant_expires_at)))
+        })
+        .await
+    }
+}

@@ -1,0 +1,11 @@
+//! What buyers, operators and sessions may read. Nothing here writes or locks.
+//!
+//! A lease that has run out is shown as lost, also before any sweep has seen it.
+
+mod accounts;
+mod jobs;
+mod sessions;
+
+pub use accounts::{Balance, DeviceView};
+pub use jobs::{AttemptView, JobFilter, JobView, OutputView, Posted};
+pub use sessions::{HeldAttempt, QueueDepth, SessionView};
