@@ -1,0 +1,91 @@
+//! What the core wants done, and what a job is given and gives back.
+
+use fencepost_domain::ids::{AttemptId, JobId};
+use fencepost_protocol::{
+    AgentEnvelope, InputGrant, LeaseOffer, LeaseRef, Limits, OutputDeclaration, OutputGrant,
+};
+use serde_json::Value;
+
+use crate::clock::Moment;
+use crate::closing::Farewell;
+use crate::outbox::LeaseRecord;
+
+/// One thing to do. Effects are done in the order they were decided.
+#[derive(Debug)]
+pub enum Effect {
+    /// Put this on disk before anything that follows.
+    Persist(Box<LeaseRecord>),
+    /// Remove it from disk.
+    Forget(AttemptId),
+    /// Begin to work.
+    StartJob {
+        /// What to do.
+        work: Box<Work>,
+        /// Until when.
+        deadline: Moment,
+    },
+    /// The lease of a running job now ends here.
+    MoveDeadline(AttemptId, Moment),
+    /// Kill the job and its children, delete its workspace; its end is reported as usual.
+    StopJob(AttemptId),
+    /// Say this.
+    Send(Box<AgentEnvelope>),
+    /// Drop the socket and dial again at once.
+    Reconnect(&'static str),
+    /// Worth showing to the operator.
+    Notice(String),
+    /// Stop for good.
+    Exit(Farewell),
+}
+
+/// What a job needs to know: an offer without its secret, which the job never sees.
+#[derive(Debug, Clone)]
+pub struct Work {
+    /// The job.
+    pub job_id: JobId,
+    /// The attempt.
+    pub attempt_id: AttemptId,
+    /// Name of the service.
+    pub service: String,
+    /// Its parameters, unchecked.
+    pub params: Value,
+    /// What to fetch.
+    pub inputs: Vec<InputGrant>,
+    /// Where to put the result.
+    pub output: OutputGrant,
+    /// What not to exceed.
+    pub limits: Limits,
+}
+
+impl From<&LeaseOffer> for Work {
+    fn from(offer: &LeaseOffer) -> Self {
+        let LeaseRef {
+            job_id, attempt_id, ..
+        } = offer.lease();
+        Self {
+            job_id,
+            attempt_id,
+            service: offer.service.clone(),
+            params: offer.params.clone(),
+            inputs: offer.inputs.clone(),
+            output: offer.output.clone(),
+            limits: offer.limits,
+        }
+    }
+}
+
+/// How a job ended on this machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum JobOutcome {
+    /// The output is in place: commit it.
+    Uploaded(OutputDeclaration),
+    /// It did not work.
+    Failed {
+        /// A failure code of the contract.
+        code: &'static str,
+        /// For a person, clean and bounded.
+        message: String,
+    },
+    /// It was told to stop, or saw its lease end.
+    Stopped,
+}

@@ -1,0 +1,5 @@
+//! Frames in, effects out.
+
+mod ending;
+mod reconnecting;
+mod working;

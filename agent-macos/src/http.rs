@@ -1,0 +1,36 @@
+//! The one HTTP client: no redirects to other hosts, no proxy to this machine, deadlines.
+
+use std::time::Duration;
+
+use reqwest::redirect::Policy;
+
+use crate::address::Gateway;
+
+const CONNECT_TIME: Duration = Duration::from_secs(10);
+/// The longest that a transfer may stand still.
+const IDLE_TIME: Duration = Duration::from_secs(30);
+const MOST_REDIRECTS: usize = 3;
+
+/// A client for talking to this gateway and to the links that it grants.
+pub fn client(gateway: &Gateway) -> Result<reqwest::Client, reqwest::Error> {
+    let same_host_only = Policy::custom(|attempt| {
+        let from = attempt.previous().last().map(url::Url::origin);
+        if attempt.previous().len() > MOST_REDIRECTS || from != Some(attempt.url().origin()) {
+            attempt.stop()
+        } else {
+            attempt.follow()
+        }
+    });
+    let builder = reqwest::Client::builder()
+        .user_agent(concat!("fencepost-agent/", env!("CARGO_PKG_VERSION")))
+        .redirect(same_host_only)
+        .connect_timeout(CONNECT_TIME)
+        .read_timeout(IDLE_TIME);
+    // A proxy would carry what must not leave this machine.
+    if gateway.is_local() {
+        builder.no_proxy()
+    } else {
+        builder
+    }
+    .build()
+}

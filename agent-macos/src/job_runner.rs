@@ -1,0 +1,173 @@
+//! One attempt's work on this machine, from download to upload.
+//!
+//! ```text
+//! workspace ─> download + check ─> media ─> digest ─> lease still ours? ─> upload ─> gone
+//! ```
+//!
+//! It never sees the secret of its lease, and it cannot commit: it only says how it ended.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use fencepost_domain::attempt::Phase;
+use fencepost_domain::service::ServiceParams;
+use fencepost_protocol::OutputDeclaration;
+
+use crate::address::Gateway;
+use crate::core::{JobOutcome, Work};
+use crate::reporter::Reporter;
+use crate::runner::{Runner, check_params};
+use crate::transfer::digest::{self, Digest};
+use crate::transfer::{LeaseWatch, StepError, download, upload};
+use crate::workspace::Workspace;
+
+const LOOK_AT_UPLOAD: Duration = Duration::from_millis(500);
+
+/// What all jobs of this agent share.
+#[derive(Debug)]
+pub struct Shop {
+    /// For links.
+    pub client: reqwest::Client,
+    /// What links are relative to.
+    pub gateway: Gateway,
+    /// What runs the services.
+    pub runner: Runner,
+    /// Parent of the workspaces.
+    pub work_folder: PathBuf,
+}
+
+/// Runs one attempt. When it returns, no child is left and its workspace is gone.
+pub async fn run(shop: Arc<Shop>, work: Work, live: LeaseWatch, reporter: Reporter) -> JobOutcome {
+    let workspace = match Workspace::create(&shop.work_folder, work.attempt_id) {
+        Ok(workspace) => workspace,
+        Err(error) => {
+            return outcome(Err(StepError::device(
+                "the workspace cannot be made",
+                &error,
+            )));
+        }
+    };
+    let job = Job {
+        shop: &shop,
+        work: &work,
+        workspace: &workspace,
+        live: &live,
+        reporter: &reporter,
+    };
+    let done = job.run().await;
+    workspace.remove().await;
+    outcome(done)
+}
+
+struct Job<'a> {
+    shop: &'a Shop,
+    work: &'a Work,
+    workspace: &'a Workspace,
+    live: &'a LeaseWatch,
+    reporter: &'a Reporter,
+}
+
+impl Job<'_> {
+    async fn run(&self) -> Result<OutputDeclaration, StepError> {
+        let params = check_params(self.work)?;
+        self.reporter.phase(Phase::Downloading).await;
+        let input = self.live.bound(self.download()).await?;
+        self.reporter.phase(Phase::Running).await;
+        let output = self.media(params, input).await?;
+        let digest = self.live.bound(digest::of_file(&output, self.live)).await?;
+        self.check_size(&digest)?;
+        self.reporter.phase(Phase::Uploading).await;
+        self.live
+            .bound(self.upload(output, digest.size_bytes))
+            .await?;
+        Ok(OutputDeclaration {
+            sha256: digest.sha256,
+            size_bytes: digest.size_bytes,
+            object_key: self.work.output.object_key.clone(),
+        })
+    }
+
+    /// Fetches every input; gives the first, which is the one that the service works on.
+    async fn download(&self) -> Result<PathBuf, StepError> {
+        let total: u64 = self.work.inputs.iter().map(|input| input.size_bytes).sum();
+        let mut before = 0;
+        let mut first = None;
+        for (index, grant) in self.work.inputs.iter().enumerate() {
+            // Never named by what the buyer or the gateway calls it.
+            let file = self.workspace.path().join(format!("input-{index}"));
+            let url = self.link("download_failed", &grant.url)?;
+            let received = |bytes| {
+                self.reporter
+                    .percent(Phase::Downloading, percent(before + bytes, total));
+            };
+            download::download(&self.shop.client, &url, grant, &file, &received).await?;
+            before += grant.size_bytes;
+            first.get_or_insert(file);
+        }
+        first.ok_or_else(|| StepError::failed("input_invalid", "the job has no input"))
+    }
+
+    async fn media(&self, params: ServiceParams, input: PathBuf) -> Result<PathBuf, StepError> {
+        self.live.check()?;
+        let on_progress = |progress: fencepost_media::Progress| {
+            if let Some(percent) = progress.percent {
+                self.reporter.percent(Phase::Running, f32::from(percent));
+            }
+        };
+        let folder = self.workspace.path();
+        let service = (self.work, params);
+        self.shop
+            .runner
+            .run(service, (input, folder), self.live, &on_progress)
+            .await
+    }
+
+    fn check_size(&self, digest: &Digest) -> Result<(), StepError> {
+        let max_bytes = self.work.output.max_bytes;
+        if digest.size_bytes > max_bytes {
+            let size = digest.size_bytes;
+            let message = format!("the output has {size} bytes, and at most {max_bytes} are taken");
+            return Err(StepError::failed("runner_failed", message));
+        }
+        Ok(())
+    }
+
+    async fn upload(&self, output: PathBuf, size: u64) -> Result<(), StepError> {
+        let url = self.link("upload_failed", &self.work.output.url)?;
+        let sent = Arc::new(AtomicU64::new(0));
+        let file = (output.as_path(), size);
+        let upload = upload::upload(&self.shop.client, &url, file, self.live, &sent);
+        tokio::pin!(upload);
+        let mut look = tokio::time::interval(LOOK_AT_UPLOAD);
+        loop {
+            tokio::select! {
+                done = &mut upload => return done,
+                _ = look.tick() => {
+                    let sent = sent.load(Ordering::Relaxed);
+                    self.reporter.percent(Phase::Uploading, percent(sent, size));
+                }
+            }
+        }
+    }
+
+    fn link(&self, code: &'static str, text: &str) -> Result<url::Url, StepError> {
+        let link = self.shop.gateway.grant_url(text);
+        link.map_err(|error| StepError::failed(code, error.to_string()))
+    }
+}
+
+fn outcome(done: Result<OutputDeclaration, StepError>) -> JobOutcome {
+    match done {
+        Ok(output) => JobOutcome::Uploaded(output),
+        Err(StepError::Stopped) => JobOutcome::Stopped,
+        Err(StepError::Failed { code, message }) => JobOutcome::Failed { code, message },
+    }
+}
+
+/// In whole percents, which is as much as anybody wants to know.
+fn percent(part: u64, whole: u64) -> f32 {
+    let hundredths = u128::from(part) * 100 / u128::from(whole.max(1));
+    f32::from(u8::try_from(hundredths.min(100)).unwrap_or(100))
+}

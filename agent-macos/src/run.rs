@@ -1,0 +1,141 @@
+//! `fencepost-agent run`: puts an agent together and lets it run.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use fencepost_domain::ids::InstanceId;
+use fencepost_media::{MediaFailure, Overrides, StopSignal};
+
+use crate::address::{AddressError, Gateway};
+use crate::agent::{Agent, Parts, RunError, Signals};
+use crate::clock;
+use crate::core::{Core, Identity};
+use crate::credential::{CredentialError, DeviceFile};
+use crate::job_runner::Shop;
+use crate::jobs::Jobs;
+use crate::outbox::Outbox;
+use crate::runner::Runner;
+use crate::state_dir::{StateDir, StateDirError, io_at};
+use crate::status::{Board, Status};
+use crate::{http, power, workspace};
+
+/// What the command line says.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The state folder.
+    pub state_dir: PathBuf,
+    /// How many attempts at once.
+    pub slots: u32,
+    /// Which FFmpeg.
+    pub tools: Overrides,
+}
+
+/// Why an agent did not start, or ended.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The state folder.
+    #[error(transparent)]
+    StateDir(#[from] StateDirError),
+    /// The credential.
+    #[error(transparent)]
+    Credential(#[from] CredentialError),
+    /// The gateway's address.
+    #[error(transparent)]
+    Address(#[from] AddressError),
+    /// FFmpeg.
+    #[error("this machine cannot work: {0}")]
+    Media(#[from] MediaFailure),
+    /// The HTTP client.
+    #[error("the HTTP client cannot be made: {0}")]
+    Http(#[from] reqwest::Error),
+    /// The run itself.
+    #[error(transparent)]
+    Run(#[from] RunError),
+}
+
+/// Runs an agent to its end.
+pub async fn run(settings: Settings) -> Result<(), StartError> {
+    let state = StateDir::open(&settings.state_dir)?;
+    // Before anything is touched: a second agent must not clean up under the first.
+    let _lock = state.lock()?;
+    let device = DeviceFile::read(&state.device_file())?;
+    let gateway = Gateway::parse(&device.gateway)?;
+    let mut signals = Signals::listen()?;
+    let work_folder = state.work()?;
+    workspace::clean_leftovers(&work_folder).map_err(|error| io_at(&work_folder, error))?;
+    let Some(runner) = prove(&settings.tools, &work_folder, &mut signals).await? else {
+        return Ok(());
+    };
+    let outbox = Outbox::new(state.leases()?);
+    let identity = Identity {
+        agent_version: env!("CARGO_PKG_VERSION").to_owned(),
+        instance_id: InstanceId::new(),
+        slots: settings.slots,
+        capabilities: runner.capabilities(),
+    };
+    let board = Board::new(state.status_file(), first_status(&device, &identity));
+    let core = Core::new(identity, outbox.load()?, clock::now());
+    let session_url = gateway.session_url()?;
+    let client = http::client(&gateway)?;
+    let shop = Arc::new(Shop {
+        client,
+        gateway,
+        runner,
+        work_folder,
+    });
+    let jobs = Jobs::new(shop, power::of_this_machine());
+    let token = device.device_token;
+    let agent = Agent::new(Parts {
+        core,
+        jobs,
+        outbox,
+        board,
+        session_url,
+        token,
+    });
+    Ok(agent.run(signals).await?)
+}
+
+/// Finds out what this machine can do; nothing if a signal ends it before.
+async fn prove(
+    tools: &Overrides,
+    work_folder: &Path,
+    signals: &mut Signals,
+) -> Result<Option<Runner>, StartError> {
+    let folder = tempfile::Builder::new()
+        .prefix("trial-")
+        .tempdir_in(work_folder)
+        .map_err(|error| io_at(work_folder, error))?;
+    let stop = StopSignal::new();
+    let proving = Runner::prove(tools, folder.path(), &stop);
+    tokio::pin!(proving);
+    tokio::select! {
+        runner = &mut proving => Ok(Some(runner?)),
+        () = signals.next() => {
+            stop.cancel();
+            // So that no child outlives us; what was found does not matter any more.
+            let _ = proving.await;
+            Ok(None)
+        }
+    }
+}
+
+fn first_status(device: &DeviceFile, identity: &Identity) -> Status {
+    Status {
+        pid: std::process::id(),
+        gateway: device.gateway.clone(),
+        device_id: device.device_id,
+        device_name: device.device_name.clone(),
+        state: "connecting".to_owned(),
+        session_id: None,
+        connected_since_boot_ms: None,
+        slots: identity.slots,
+        capabilities: identity
+            .capabilities
+            .iter()
+            .map(|word| word.0.clone())
+            .collect(),
+        held: Vec::new(),
+        last_error: None,
+    }
+}
