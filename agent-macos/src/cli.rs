@@ -197,6 +197,9 @@ fn host_name() -> String {
 }
 
 fn show_status(args: &StatusArgs) -> Result<(), Failure> {
+    if !args.state_dir.is_dir() {
+        return Err(format!("there is no folder {}", args.state_dir.display()).into());
+    }
     let state = StateDir::open(&args.state_dir)?;
     let running = matches!(state.lock(), Err(state_dir::StateDirError::Locked(_)));
     let path = state.status_file();

@@ -45,10 +45,10 @@ impl Lease {
     }
 
     /// A request sent at `sent` was confirmed with this much left. Counted from the sending: the
-    /// authority's clock cannot have been earlier than that. Two confirmed ends are both true, so
-    /// the later one counts.
+    /// authority's clock cannot have been earlier than that. The newest answer counts, also where
+    /// it is the shorter one: a lease may be shorter than the time there was to accept it.
     pub fn confirm(&mut self, sent: Moment, remaining_ms: u64) {
-        self.deadline = self.deadline.max(sent.after_millis(remaining_ms));
+        self.deadline = sent.after_millis(remaining_ms);
     }
 
     /// The authority's clock stands still for this long, and nothing expires meanwhile.
@@ -96,12 +96,12 @@ mod tests {
     }
 
     #[test]
-    fn a_confirmation_counts_from_the_sending_and_never_shortens() {
+    fn a_confirmation_counts_from_the_sending_and_the_newest_one_counts() {
         let mut lease = lease(100);
         lease.confirm(Moment::from_millis(50), 60);
         assert_eq!(lease.deadline(), Moment::from_millis(110));
-        lease.confirm(Moment::from_millis(20), 10);
-        assert_eq!(lease.deadline(), Moment::from_millis(110));
+        lease.confirm(Moment::from_millis(60), 30);
+        assert_eq!(lease.deadline(), Moment::from_millis(90));
     }
 
     #[test]

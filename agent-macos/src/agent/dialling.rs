@@ -81,7 +81,10 @@ impl Agent {
                 Redial::Asked
             }
         };
-        self.board.now.last_error = Some(format!("the socket was closed: {code:?} {why}"));
+        let code = code
+            .map(|code| format!(" with code {code}"))
+            .unwrap_or_default();
+        self.board.now.last_error = Some(format!("the socket was closed{code}: {why}"));
         self.after_session(opened, redial, now);
         Ok(())
     }

@@ -53,7 +53,7 @@ fn read(path: &Path, live: &LeaseWatch) -> Result<Digest, StepError> {
 }
 
 /// Lower-case hexadecimal.
-pub(crate) fn hex(bytes: &[u8]) -> String {
+pub fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
     bytes
         .iter()
