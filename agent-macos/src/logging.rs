@@ -1,5 +1,7 @@
 //! Where the log goes: stderr, so that stdout stays for answers.
 
+use std::io::IsTerminal as _;
+
 use clap::ValueEnum;
 use tracing_subscriber::EnvFilter;
 
@@ -18,6 +20,7 @@ pub fn start(format: LogFormat) {
         .unwrap_or_else(|_| EnvFilter::new("warn,fencepost_agent=info,fencepost_media=info"));
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
+        .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr);
     let started = match format {
         LogFormat::Text => builder.with_target(false).try_init(),

@@ -110,7 +110,11 @@ pub(crate) fn causes(error: &dyn std::error::Error) -> String {
     let mut line = error.to_string();
     let mut cause = error.source();
     while let Some(inner) = cause {
-        line = format!("{line}: {inner}");
+        let inner_text = inner.to_string();
+        // Many libraries repeat the cause in their own text.
+        if !line.contains(&inner_text) {
+            line = format!("{line}: {inner_text}");
+        }
         cause = inner.source();
     }
     line
