@@ -27,6 +27,13 @@ pub struct Stored {
     pub sha256: [u8; 32],
 }
 
+impl Stored {
+    /// The digest in lower-case hexadecimal.
+    pub fn sha256_hex(&self) -> String {
+        crate::fence::hex_bytes(&self.sha256)
+    }
+}
+
 /// Bytes written aside, durable, under a name that nobody asks for.
 ///
 /// [`Staged::commit`] puts them in place; dropping them uncommitted removes them.

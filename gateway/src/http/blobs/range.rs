@@ -4,7 +4,7 @@ use std::ops::Range;
 
 /// What a Range header asks of an object of a known size.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Wanted {
+pub(super) enum Wanted {
     /// All of it: no header, or one that RFC 9110 lets us ignore (other units, several parts,
     /// unreadable).
     Whole,
@@ -15,7 +15,7 @@ pub enum Wanted {
 }
 
 /// Judges a Range header.
-pub fn wanted(header: Option<&str>, size: u64) -> Wanted {
+pub(super) fn wanted(header: Option<&str>, size: u64) -> Wanted {
     let Some(spec) = header.and_then(|header| header.trim().strip_prefix("bytes=")) else {
         return Wanted::Whole;
     };

@@ -1,0 +1,55 @@
+//! `/v1/blobs/{link}`: the bytes behind signed links, streamed both ways.
+
+mod get;
+mod put;
+mod range;
+
+pub use get::get;
+pub use put::put;
+
+use fencepost_store::artifacts::{ArtifactError, Direction, Grant};
+
+use super::problem::{Problem, ProblemCode};
+use super::state::AppState;
+
+/// Opens a link for one direction. Whether it has expired is judged by Postgres's clock, now that
+/// the transfer starts; how long the transfer then takes does not matter.
+async fn open(state: &AppState, link: &str, direction: Direction) -> Result<Grant, Problem> {
+    let invalid = || Problem::new(ProblemCode::LinkInvalid, "the link was not made by us");
+    let grant = state.signer.open(link).map_err(|_| invalid())?;
+    if grant.direction != direction {
+        let detail = "the link is for the other direction";
+        return Err(Problem::new(ProblemCode::LinkInvalid, detail));
+    }
+    if grant.is_expired(state.store.authority_now().await?) {
+        let detail = "the link has expired: ask for a new one";
+        return Err(Problem::new(ProblemCode::LinkExpired, detail));
+    }
+    Ok(grant)
+}
+
+/// What went wrong with bytes, as an answer.
+fn refuse(error: &ArtifactError) -> Problem {
+    let (code, detail) = match error {
+        ArtifactError::NotFound(_) => (
+            ProblemCode::NotFound,
+            "there are no bytes behind this link".to_owned(),
+        ),
+        ArtifactError::TooLarge { .. } => (ProblemCode::TooLarge, error.to_string()),
+        ArtifactError::WrongLength { .. } => (ProblemCode::LengthMismatch, error.to_string()),
+        ArtifactError::Sender(_) => (ProblemCode::BrokenOff, error.to_string()),
+        ArtifactError::OutOfRange { .. } => (ProblemCode::RangeNotSatisfiable, error.to_string()),
+        ArtifactError::BadKey(_) => (
+            ProblemCode::LinkInvalid,
+            "the link names no object".to_owned(),
+        ),
+        ArtifactError::Io(why) => {
+            tracing::error!(why, "the object store failed");
+            return Problem::new(
+                ProblemCode::Unavailable,
+                "the bytes cannot be reached; ask again",
+            );
+        }
+    };
+    Problem::new(code, detail)
+}

@@ -1,0 +1,124 @@
+//! `PUT /v1/blobs/{link}`: written aside, checked, then put in place under the lock of whoever the
+//! link belongs to.
+
+use std::time::Duration;
+
+use actix_web::http::header::CONTENT_LENGTH;
+use actix_web::{HttpRequest, HttpResponse, web};
+use fencepost_store::artifacts::{Direction, Grant, Holder, Staged};
+use fencepost_store::tx::place_output::{PlaceFile, Placed};
+use futures_util::{Stream, StreamExt as _, stream};
+use serde_json::json;
+
+use super::{open, refuse};
+use crate::http::problem::{Problem, ProblemCode};
+use crate::http::state::AppState;
+
+/// A sender that is silent for this long has gone.
+const SILENCE: Duration = Duration::from_mins(1);
+/// How much of a refused body is read away, so that its sender gets to read the answer.
+const MAX_DRAIN_BYTES: usize = 16 * 1024 * 1024;
+
+/// Takes the bytes → 201 `{size_bytes, sha256}`.
+pub async fn put(
+    request: HttpRequest,
+    state: web::Data<AppState>,
+    link: web::Path<String>,
+    mut payload: web::Payload,
+) -> Result<HttpResponse, Problem> {
+    let result = receive(&request, &state, &link, &mut payload).await;
+    if result.is_err() {
+        drain(&mut payload).await;
+    }
+    result
+}
+
+async fn receive(
+    request: &HttpRequest,
+    state: &AppState,
+    link: &str,
+    payload: &mut web::Payload,
+) -> Result<HttpResponse, Problem> {
+    let grant = open(state, link, Direction::Put).await?;
+    let declared = declared_length(request)?;
+    let bytes = Box::pin(until_silent(payload));
+    let staged = state
+        .artifacts
+        .put_stream(&grant.key, grant.max_bytes, declared, bytes)
+        .await;
+    let staged = staged.map_err(|error| refuse(&error))?;
+    let stored = staged.stored();
+    place(state, &grant, staged).await?;
+    Ok(HttpResponse::Created().json(json!({
+        "size_bytes": stored.size_bytes,
+        "sha256": stored.sha256_hex(),
+    })))
+}
+
+fn declared_length(request: &HttpRequest) -> Result<Option<u64>, Problem> {
+    let Some(value) = request.headers().get(CONTENT_LENGTH) else {
+        return Ok(None);
+    };
+    let length = value.to_str().ok().and_then(|text| text.parse().ok());
+    let problem = || {
+        Problem::new(
+            ProblemCode::InvalidRequest,
+            "Content-Length is not a number",
+        )
+    };
+    length.map(Some).ok_or_else(problem)
+}
+
+/// The payload, ended by an error when nothing comes for too long.
+fn until_silent(payload: &mut web::Payload) -> impl Stream<Item = Result<web::Bytes, String>> {
+    stream::unfold(payload, |payload| async move {
+        let item = match tokio::time::timeout(SILENCE, payload.next()).await {
+            Ok(None) => return None,
+            Ok(Some(Ok(bytes))) => Ok(bytes),
+            Ok(Some(Err(error))) => Err(error.to_string()),
+            Err(_) => Err(format!("nothing came for {} s", SILENCE.as_secs())),
+        };
+        Some((item, payload))
+    })
+}
+
+async fn place(state: &AppState, grant: &Grant, staged: Staged) -> Result<(), Problem> {
+    let stored = staged.stored();
+    let file: PlaceFile = Box::new(move || staged.place());
+    let placed = match grant.holder {
+        Holder::Attempt(attempt) => state.store.place_attempt_output(attempt, file).await?,
+        Holder::Upload(upload) => {
+            let (size, sha256) = (stored.size_bytes, stored.sha256);
+            state.store.place_upload(upload, size, sha256, file).await?
+        }
+        Holder::Buyer => Placed::Closed,
+    };
+    match (placed, grant.holder) {
+        (Placed::Done, _) => Ok(()),
+        (Placed::Closed, Holder::Upload(_)) => {
+            let detail = "an upload is written once: make a new one for other bytes";
+            Err(Problem::new(ProblemCode::AlreadyStored, detail))
+        }
+        (Placed::Closed, Holder::Attempt(_) | Holder::Buyer) => {
+            let detail = "the attempt has committed or ended";
+            Err(Problem::new(ProblemCode::GrantClosed, detail))
+        }
+        (Placed::Failed(why), _) => {
+            tracing::error!(why, "uploaded bytes could not be put in place");
+            let detail = "the bytes could not be stored; send them again";
+            Err(Problem::new(ProblemCode::Unavailable, detail))
+        }
+    }
+}
+
+/// Reads a refused body away, within reason.
+async fn drain(payload: &mut web::Payload) {
+    let mut bytes = std::pin::pin!(until_silent(payload));
+    let mut drained = 0;
+    while let Some(Ok(chunk)) = bytes.next().await {
+        drained += chunk.len();
+        if drained > MAX_DRAIN_BYTES {
+            return;
+        }
+    }
+}

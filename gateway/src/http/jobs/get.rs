@@ -1,0 +1,19 @@
+//! `GET /v1/jobs/{job}`.
+
+use actix_web::{HttpResponse, web};
+
+use super::{job_id, view};
+use crate::http::auth::Buyer;
+use crate::http::problem::Problem;
+use crate::http::state::AppState;
+
+/// One job, and how far it is.
+pub async fn get(
+    buyer: Buyer,
+    state: web::Data<AppState>,
+    path: web::Path<String>,
+) -> Result<HttpResponse, Problem> {
+    let job = state.store.job(buyer.org, job_id(&path)?).await?;
+    let job = job.ok_or_else(|| Problem::not_found("job"))?;
+    Ok(HttpResponse::Ok().json(view::job(&job)))
+}

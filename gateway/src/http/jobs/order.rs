@@ -1,0 +1,214 @@
+//! A job as a buyer orders it: every rule that can be judged without the database.
+
+use fencepost_domain::duration::LeaseDuration;
+use fencepost_domain::field::FieldError;
+use fencepost_domain::ids::{JobId, OrgId, UploadId};
+use fencepost_domain::matcher::{label_word, lane, own_device_word};
+use fencepost_domain::service::{ServiceName, ServiceParams};
+use fencepost_store::tx::submit_job::{NewJob, Priority};
+use serde_json::{Map, Value};
+
+use crate::config::Config;
+use crate::http::body::Fields;
+
+const MAX_METADATA_BYTES: usize = 16 * 1024;
+const MAX_LABELS: usize = 10;
+const MAX_LABEL_BYTES: usize = 63;
+const DEFAULT_OUTPUT_SECONDS: i64 = 600;
+const MAX_OUTPUT_SECONDS: i64 = 24 * 3600;
+const MAX_DEADLINE_SECONDS: i64 = 24 * 3600;
+
+/// A checked order, of nobody yet.
+#[derive(Debug)]
+pub(super) struct Order {
+    service: ServiceName,
+    params: ServiceParams,
+    raw_params: Value,
+    inputs: Vec<(String, UploadId)>,
+    metadata: Value,
+    max_attempts: i32,
+    deadline: LeaseDuration,
+    priority: Priority,
+    max_output_seconds: u32,
+    placement: Placement,
+    max_run: LeaseDuration,
+    terms: fencepost_domain::ledger::PriceTerms,
+}
+
+/// Where the job may run.
+#[derive(Debug, Default)]
+struct Placement {
+    own: bool,
+    labels: Vec<String>,
+}
+
+/// Reads an order out of a body.
+pub(super) fn read(body: Value, config: &Config) -> Result<Order, FieldError> {
+    let mut fields = Fields::of_body(body)?;
+    let service = read_service(&mut fields)?;
+    let raw_params = fields
+        .value("params")
+        .unwrap_or_else(|| Value::Object(Map::new()));
+    let params = ServiceParams::parse(service, &raw_params).map_err(|error| {
+        if error.field.is_empty() {
+            FieldError::new("params", error.problem)
+        } else {
+            error.within("params")
+        }
+    })?;
+    let order = Order {
+        service,
+        params,
+        raw_params,
+        inputs: read_inputs(&mut fields, service)?,
+        max_attempts: read_max_attempts(&mut fields, config)?,
+        deadline: read_deadline(&mut fields, config)?,
+        priority: read_priority(&mut fields)?,
+        max_output_seconds: read_limits(&mut fields)?,
+        placement: read_placement(&mut fields)?,
+        metadata: read_metadata(&mut fields)?,
+        max_run: config.leases.run_time,
+        terms: config.price_of(service),
+    };
+    fields.finish()?;
+    Ok(order)
+}
+
+impl Order {
+    /// The order as `org`'s new job.
+    pub(super) fn of(self, org: OrgId) -> NewJob {
+        let mut words = self.params.requirements();
+        words.extend(self.placement.labels.iter().map(|label| label_word(label)));
+        if self.placement.own {
+            words.insert(own_device_word(org));
+        }
+        NewJob {
+            id: JobId::new(),
+            org,
+            service: self.service.as_str().to_owned(),
+            params: self.raw_params,
+            inputs: self.inputs,
+            metadata: self.metadata,
+            lane: lane(&words),
+            max_attempts: self.max_attempts,
+            deadline: self.deadline,
+            priority: self.priority,
+            max_output_seconds: self.max_output_seconds,
+            max_run: self.max_run,
+            terms: self.terms,
+        }
+    }
+}
+
+fn read_service(fields: &mut Fields) -> Result<ServiceName, FieldError> {
+    let name: String = fields.required("service", "the name of a service")?;
+    ServiceName::parse(&name).ok_or_else(|| {
+        let known: Vec<_> = ServiceName::ALL
+            .iter()
+            .map(|known| known.as_str())
+            .collect();
+        fields.complaint("service", format!("must be one of {}", known.join(", ")))
+    })
+}
+
+/// Exactly the inputs that the service takes, each an upload.
+fn read_inputs(
+    fields: &mut Fields,
+    service: ServiceName,
+) -> Result<Vec<(String, UploadId)>, FieldError> {
+    let names = service.input_names();
+    let expected = format!("an object with the inputs {}", names.join(", "));
+    let Some(mut inputs) = fields.object("inputs")? else {
+        return Err(fields.complaint("inputs", format!("is missing; it must be {expected}")));
+    };
+    let mut uploads = Vec::new();
+    for &name in names {
+        let Some(mut input) = inputs.object(name)? else {
+            let problem = "is missing; it must be {\"upload_id\": …}";
+            return Err(inputs.complaint(name, problem));
+        };
+        let upload = input.required("upload_id", "the id of an upload of your org")?;
+        input.finish()?;
+        uploads.push((name.to_owned(), upload));
+    }
+    inputs.finish()?;
+    Ok(uploads)
+}
+
+fn read_max_attempts(fields: &mut Fields, config: &Config) -> Result<i32, FieldError> {
+    let number = fields.integer("max_attempts", 1..=10)?;
+    Ok(number
+        .and_then(|number| i32::try_from(number).ok())
+        .unwrap_or(config.leases.max_attempts))
+}
+
+fn read_deadline(fields: &mut Fields, config: &Config) -> Result<LeaseDuration, FieldError> {
+    let seconds = fields.integer("deadline_seconds", 1..=MAX_DEADLINE_SECONDS)?;
+    Ok(seconds.map_or(config.leases.admission_deadline, LeaseDuration::seconds))
+}
+
+fn read_priority(fields: &mut Fields) -> Result<Priority, FieldError> {
+    let expected = "low, normal or high";
+    let Some(word) = fields.optional::<String>("priority", expected)? else {
+        return Ok(Priority::default());
+    };
+    Priority::parse(&word)
+        .ok_or_else(|| fields.complaint("priority", format!("must be {expected}")))
+}
+
+fn read_limits(fields: &mut Fields) -> Result<u32, FieldError> {
+    let mut seconds = None;
+    if let Some(mut limits) = fields.object("limits")? {
+        seconds = limits.integer("max_output_seconds", 1..=MAX_OUTPUT_SECONDS)?;
+        limits.finish()?;
+    }
+    // Within u32 by its bounds.
+    Ok(u32::try_from(seconds.unwrap_or(DEFAULT_OUTPUT_SECONDS)).unwrap_or(u32::MAX))
+}
+
+fn read_placement(fields: &mut Fields) -> Result<Placement, FieldError> {
+    let Some(mut placement) = fields.object("placement")? else {
+        return Ok(Placement::default());
+    };
+    let kind: String = placement.required("kind", "shared or own")?;
+    let own = match kind.as_str() {
+        "shared" => false,
+        "own" => true,
+        _ => return Err(placement.complaint("kind", "must be shared or own")),
+    };
+    let expected = "an array of at most 10 texts";
+    let labels: Vec<String> = placement.optional("labels", expected)?.unwrap_or_default();
+    if labels.len() > MAX_LABELS {
+        return Err(placement.complaint("labels", format!("must be {expected}")));
+    }
+    if let Some(position) = labels.iter().position(|label| !is_label(label)) {
+        let problem = "must be 1 to 63 of the characters a-z, 0-9, '.', '_' and '-'";
+        return Err(placement.complaint(&format!("labels[{position}]"), problem));
+    }
+    placement.finish()?;
+    Ok(Placement { own, labels })
+}
+
+/// Labels are words of a lane, which are separated by blanks.
+pub(crate) fn is_label(label: &str) -> bool {
+    let allowed =
+        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"._-".contains(&byte);
+    (1..=MAX_LABEL_BYTES).contains(&label.len()) && label.bytes().all(allowed)
+}
+
+fn read_metadata(fields: &mut Fields) -> Result<Value, FieldError> {
+    let Some(metadata) = fields.value("metadata") else {
+        return Ok(Value::Object(Map::new()));
+    };
+    if !metadata.is_object() {
+        return Err(fields.complaint("metadata", "must be an object"));
+    }
+    if metadata.to_string().len() > MAX_METADATA_BYTES {
+        return Err(fields.complaint("metadata", "must be at most 16 KiB of JSON"));
+    }
+    Ok(metadata)
+}
+
+#[cfg(test)]
+#[path = "order_tests.rs"]
+mod tests;

@@ -1,0 +1,118 @@
+//! Orders are understood whole or refused by the name of the field.
+
+use serde_json::json;
+
+use super::*;
+
+const UPLOAD: &str = "019adf00-0000-7000-8000-000000000001";
+
+fn smallest() -> Value {
+    json!({
+        "service": "transcode.v1",
+        "params": { "codec": "h264" },
+        "inputs": { "source": { "upload_id": UPLOAD } },
+    })
+}
+
+fn with(field: &str, value: Value) -> Value {
+    let mut body = smallest();
+    body[field] = value;
+    body
+}
+
+fn refused(body: Value) -> String {
+    let shown = body.to_string();
+    read(body, &Config::default())
+        .map(|_| ())
+        .expect_err(&shown)
+        .field
+}
+
+fn taken(body: Value) -> NewJob {
+    read(body, &Config::default()).unwrap().of(OrgId::new())
+}
+
+#[test]
+fn the_smallest_order_gets_the_defaults_of_the_contract() {
+    let job = taken(smallest());
+    assert_eq!(job.max_attempts, 3);
+    assert_eq!(job.deadline, LeaseDuration::seconds(24 * 3600));
+    assert_eq!(job.max_output_seconds, 600);
+    assert_eq!(job.priority, Priority::Normal);
+    assert_eq!(job.lane, "encode.h264 transcode.v1");
+    assert_eq!(job.inputs, [("source".to_owned(), UPLOAD.parse().unwrap())]);
+    assert_eq!(job.metadata, json!({}));
+}
+
+#[test]
+fn placement_becomes_words_of_the_lane() {
+    let job = taken(with(
+        "placement",
+        json!({ "kind": "own", "labels": ["studio-2"] }),
+    ));
+    let own = format!("own:{}", job.org);
+    assert!(job.lane.split(' ').any(|word| word == own), "{}", job.lane);
+    assert!(
+        job.lane.split(' ').any(|word| word == "label:studio-2"),
+        "{}",
+        job.lane
+    );
+}
+
+#[test]
+fn every_wrong_field_is_named_with_its_path() {
+    let upload = json!({ "upload_id": UPLOAD });
+    for (field, value, named) in [
+        ("service", json!("transcode.v2"), "service"),
+        ("service", json!(null), "service"),
+        (
+            "params",
+            json!({ "codec": "h264", "heigth": 2 }),
+            "params.heigth",
+        ),
+        (
+            "params",
+            json!({ "codec": "h264", "height": 301 }),
+            "params.height",
+        ),
+        ("params", json!([]), "params"),
+        ("inputs", json!(null), "inputs"),
+        ("inputs", json!({}), "inputs.source"),
+        (
+            "inputs",
+            json!({ "source": upload, "extra": upload }),
+            "inputs.extra",
+        ),
+        (
+            "inputs",
+            json!({ "source": { "upload_id": "x" } }),
+            "inputs.source.upload_id",
+        ),
+        (
+            "inputs",
+            json!({ "source": { "url": "x" } }),
+            "inputs.source.upload_id",
+        ),
+        ("max_attempts", json!(0), "max_attempts"),
+        ("max_attempts", json!(11), "max_attempts"),
+        ("deadline_seconds", json!(86_401), "deadline_seconds"),
+        ("priority", json!("urgent"), "priority"),
+        (
+            "limits",
+            json!({ "max_output_seconds": 0 }),
+            "limits.max_output_seconds",
+        ),
+        ("limits", json!({ "max_seconds": 1 }), "limits.max_seconds"),
+        ("placement", json!({ "kind": "mine" }), "placement.kind"),
+        (
+            "placement",
+            json!({ "kind": "own", "labels": ["ok", "a b"] }),
+            "placement.labels[1]",
+        ),
+        ("metadata", json!("text"), "metadata"),
+        ("metadata", json!({ "x": "y".repeat(17_000) }), "metadata"),
+        ("maxattempts", json!(3), "maxattempts"),
+    ] {
+        assert_eq!(refused(with(field, value)), named);
+    }
+}

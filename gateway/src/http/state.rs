@@ -1,0 +1,73 @@
+//! What every handler can reach.
+
+use std::sync::Arc;
+
+use fencepost_domain::ids::UploadId;
+use fencepost_store::Store;
+use fencepost_store::artifacts::{ArtifactStore, Direction, Grant, Holder, LinkSigner};
+use fencepost_store::tx::cancel_job::Cancelled;
+use time::OffsetDateTime;
+
+use crate::config::Config;
+
+/// The parts of the process that answer requests. Cheap to clone.
+#[derive(Clone)]
+pub struct AppState {
+    /// What is remembered.
+    pub store: Store,
+    /// The bytes.
+    pub artifacts: ArtifactStore,
+    /// Signs and opens links.
+    pub signer: LinkSigner,
+    /// What the operator chose.
+    pub config: Arc<Config>,
+}
+
+impl AppState {
+    /// A link with which a buyer sends a file.
+    pub fn upload_link(&self, upload: UploadId, max_bytes: u64, until: OffsetDateTime) -> String {
+        self.link(&Grant {
+            key: fencepost_domain::artifact_key::upload(upload),
+            direction: Direction::Put,
+            expires_at_micros: micros(until),
+            max_bytes,
+            holder: Holder::Upload(upload),
+        })
+    }
+
+    /// A link with which a buyer fetches an output.
+    pub fn output_link(&self, key: String, until: OffsetDateTime) -> String {
+        self.link(&Grant {
+            key,
+            direction: Direction::Get,
+            expires_at_micros: micros(until),
+            max_bytes: 0,
+            holder: Holder::Buyer,
+        })
+    }
+
+    /// Tells the matcher that there is something to match.
+    pub fn job_submitted(&self) {}
+
+    /// Tells the device of a cancelled job to stop, and its session which slot is free.
+    pub fn job_cancelled(&self, _cancelled: Cancelled) {}
+
+    /// Why this process cannot do its work at the moment; empty if it can.
+    pub async fn troubles(&self) -> Vec<String> {
+        match self.store.ping().await {
+            Ok(()) => Vec::new(),
+            Err(error) => vec![error.to_string()],
+        }
+    }
+
+    /// A signed link, absolute where we know how others reach us.
+    fn link(&self, grant: &Grant) -> String {
+        let base = self.config.http.public_url.as_deref().unwrap_or("");
+        format!("{base}{}", self.signer.sign(grant))
+    }
+}
+
+/// Microseconds since 1970; the years that Postgres knows of fit.
+fn micros(at: OffsetDateTime) -> i64 {
+    i64::try_from(at.unix_timestamp_nanos() / 1_000).unwrap_or(i64::MAX)
+}

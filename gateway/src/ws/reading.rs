@@ -1,0 +1,155 @@
+//! An agent's text, understood as far as possible.
+//!
+//! Agents pass on text of tools: half of a surrogate pair, an odd character. That may cost the
+//! character, but never the message: a `fail` that nobody can read keeps a job running.
+
+use std::borrow::Cow;
+
+use fencepost_domain::ids::RequestId;
+use fencepost_domain::text;
+use fencepost_protocol::AgentEnvelope;
+use serde::Deserialize;
+
+/// A message that could not be understood.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Unreadable {
+    /// Its request id, if at least that was there.
+    pub(super) request_id: Option<RequestId>,
+    /// What is wrong with it; nothing of its content, in which there may be a secret.
+    pub(super) problem: String,
+}
+
+/// Reads one message.
+pub(super) fn read(bytes: &[u8]) -> Result<AgentEnvelope, Unreadable> {
+    let text = String::from_utf8_lossy(bytes);
+    let text = mend_surrogates(&text);
+    serde_json::from_str(&text).map_err(|error| Unreadable {
+        request_id: request_id(&text),
+        problem: text::clean(&error.to_string(), 300),
+    })
+}
+
+fn request_id(text: &str) -> Option<RequestId> {
+    #[derive(Deserialize)]
+    struct OnlyId {
+        request_id: RequestId,
+    }
+    serde_json::from_str::<OnlyId>(text)
+        .ok()
+        .map(|found| found.request_id)
+}
+
+/// Replaces escaped surrogates that have no partner by the replacement character.
+fn mend_surrogates(text: &str) -> Cow<'_, str> {
+    let escapes = ["\\ud", "\\uD"];
+    if !escapes.iter().any(|escape| text.contains(escape)) {
+        return Cow::Borrowed(text);
+    }
+    let mut mended = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('\\') {
+        mended.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let (kept, length) = match (surrogate(rest), surrogate(rest.get(6..).unwrap_or(""))) {
+            (Some(Half::High), Some(Half::Low)) => (&rest[..12], 12),
+            (Some(_), _) => ("\\ufffd", 6),
+            // Any other escape: the backslash and the character after it belong together.
+            (None, _) => {
+                let length = 1 + rest[1..].chars().next().map_or(0, char::len_utf8);
+                (&rest[..length], length)
+            }
+        };
+        mended.push_str(kept);
+        rest = &rest[length..];
+    }
+    mended.push_str(rest);
+    Cow::Owned(mended)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Half {
+    High,
+    Low,
+}
+
+/// Whether the text begins with an escaped surrogate.
+fn surrogate(text: &str) -> Option<Half> {
+    let digits = text.get(..6)?.strip_prefix("\\u")?;
+    match u16::from_str_radix(digits, 16).ok()? {
+        0xD800..=0xDBFF => Some(Half::High),
+        0xDC00..=0xDFFF => Some(Half::Low),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fencepost_protocol::AgentFrame;
+
+    use super::*;
+
+    const ID: &str = "019adf00-0000-7000-8000-000000000001";
+
+    fn detail(written: &str) -> String {
+        let text = format!(
+            r#"{{"request_id":"{ID}","type":"progress","job_id":"{ID}","attempt_id":"{ID}",
+                "lease_epoch":1,"phase":"running","detail":"{written}"}}"#
+        );
+        match read(text.as_bytes()).unwrap().frame {
+            AgentFrame::Progress { detail, .. } => detail.unwrap(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn half_a_surrogate_pair_costs_one_character_and_not_the_message() {
+        assert_eq!(detail(r"a\ud83db"), "a\u{fffd}b");
+        assert_eq!(detail(r"\uDE00\ud83d"), "\u{fffd}\u{fffd}");
+        assert_eq!(detail(r"\ud83d\ud83d\ude00"), "\u{fffd}😀");
+    }
+
+    #[test]
+    fn whole_pairs_and_escaped_backslashes_stay_as_they_are() {
+        assert_eq!(detail(r"\ud83d\ude00"), "😀");
+        assert_eq!(detail(r"\\ud83d é \n\u0041"), "\\ud83d é \nA");
+        assert_eq!(detail(r"\\\ud83d"), "\\\u{fffd}");
+    }
+
+    #[test]
+    fn unknown_types_are_reported_with_their_request_id() {
+        let text = format!(r#"{{"request_id":"{ID}","type":"teleport"}}"#);
+        let unreadable = read(text.as_bytes()).unwrap_err();
+        assert_eq!(unreadable.request_id, Some(ID.parse().unwrap()));
+        assert!(
+            unreadable.problem.contains("teleport"),
+            "{}",
+            unreadable.problem
+        );
+    }
+
+    #[test]
+    fn what_is_not_even_json_is_reported_without_one() {
+        for text in ["", "hello", "{", "[]", "\u{0}"] {
+            assert_eq!(
+                read(text.as_bytes()).unwrap_err().request_id,
+                None,
+                "{text}"
+            );
+        }
+        assert!(read(b"\xff\xfe").is_err());
+    }
+
+    #[test]
+    fn a_malformed_secret_is_not_repeated() {
+        let text = format!(
+            r#"{{"request_id":"{ID}","type":"fail","job_id":"{ID}","attempt_id":"{ID}",
+                "lease_epoch":1,"commit_token":"hunter2","failure_code":"x","message":""}}"#
+        );
+        let unreadable = read(text.as_bytes()).unwrap_err();
+        assert!(
+            !unreadable.problem.contains("hunter2"),
+            "{}",
+            unreadable.problem
+        );
+    }
+}
