@@ -20,6 +20,7 @@ use super::{Refusal, content_digest};
 use crate::error::StoreError;
 use crate::fence::{WhereFacts, hex, hex_bytes, judge};
 use crate::finalized::{Ended, FinalizedAttempt};
+pub use crate::rows::Declared as DeclaredOutput;
 use crate::rows::{Declared, FinalAnswer, Pair, lock_pairs};
 use crate::run::{Store, Transaction, Tx};
 

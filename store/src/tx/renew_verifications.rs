@@ -49,11 +49,11 @@ impl Transaction for RenewVerifications {
             ), clock as materialized (
                 select authority_now() as now from (select count(*) from mine) all_are_locked
             )
-            update attempts a set verify_until = clock.now + $3 * interval '1 microsecond'
+            update attempts a set verify_until = clock.now + $3::bigint * interval '1 microsecond'
             from mine, clock where a.id = mine.id"#,
             &ids,
             &epochs,
-            takeover as f64
+            takeover
         )
         .execute(&mut **tx)
         .await?;

@@ -184,6 +184,7 @@ impl SubmitJob {
         Ok(Ok(Value::Array(inputs)))
     }
 
+    #[expect(clippy::too_many_lines, reason = "one statement")]
     async fn insert(
         &self,
         tx: &mut Tx,

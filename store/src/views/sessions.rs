@@ -34,6 +34,8 @@ pub struct HeldAttempt {
     pub attempt: AttemptId,
     /// Its epoch.
     pub epoch: i64,
+    /// Whether its agent took it.
+    pub accepted: bool,
     /// Why it must stop.
     pub stop_reason: Option<String>,
 }
@@ -62,7 +64,8 @@ impl Store {
                     r#"-- sessions
                     select d.id, coalesce(d.current_session, 0) as "current!", d.enabled,
                         a.id as "attempt_id?", a.job_id as "job_id?",
-                        a.lease_epoch as "lease_epoch?", a.stop_reason
+                        a.lease_epoch as "lease_epoch?", a.stop_reason,
+                        (a.accepted_at is not null) as "accepted!"
                     from devices d
                     left join attempts a on a.device_id = d.id and a.ended_at is null
                     where d.id = any($1) order by d.id, a.id"#,
@@ -79,6 +82,7 @@ impl Store {
                     job: JobId(row.job_id?),
                     attempt: AttemptId(row.attempt_id?),
                     epoch: row.lease_epoch?,
+                    accepted: row.accepted,
                     stop_reason: row.stop_reason.clone(),
                 })
             });

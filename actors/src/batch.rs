@@ -1,0 +1,140 @@
+//! Group commit: while one transaction runs, what arrives is gathered for the next.
+//!
+//! Under load this turns a hundred renewals into one transaction; when it is quiet, a batch is one
+//! request and nothing waits for company. A failed batch is repeated one by one, so that nobody's
+//! trouble reaches another.
+
+use std::collections::HashSet;
+use std::future::Future;
+
+use fencepost_domain::ids::AttemptId;
+use fencepost_store::StoreError;
+use tokio::sync::{mpsc, oneshot};
+
+const MAX_BATCH: usize = 200;
+const MAX_WAITING: usize = 4096;
+
+/// A store call that takes many and answers each, in order.
+pub trait BatchCall: Send + Sync + 'static {
+    /// One request.
+    type Request: Clone + Send + 'static;
+    /// Its answer.
+    type Answer: Send + 'static;
+    /// What a request is about. Two about the same thing never share a batch: the second must see
+    /// what the first wrote.
+    fn subject(request: &Self::Request) -> AttemptId;
+    /// Answers `requests`, as many and in order.
+    fn call(
+        &self,
+        requests: Vec<Self::Request>,
+    ) -> impl Future<Output = Result<Vec<Self::Answer>, StoreError>> + Send;
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum BatchError {
+    /// Too much is waiting already.
+    #[error("too many requests are waiting")]
+    Full,
+    /// The store could not answer.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The batcher is gone.
+    #[error("the gateway is going down")]
+    Gone,
+}
+
+/// The way into a batcher. Cheap to clone.
+pub struct Batcher<C: BatchCall> {
+    sender: mpsc::Sender<Waiting<C>>,
+}
+
+impl<C: BatchCall> Clone for Batcher<C> {
+    fn clone(&self) -> Self {
+        Self {
+            sender: self.sender.clone(),
+        }
+    }
+}
+
+struct Waiting<C: BatchCall> {
+    request: C::Request,
+    answer: oneshot::Sender<Result<C::Answer, StoreError>>,
+}
+
+impl<C: BatchCall> Batcher<C> {
+    /// A batcher and the future that does its work, to be run until the last handle is dropped.
+    pub fn new(call: C) -> (Self, impl Future<Output = ()> + Send) {
+        let (sender, receiver) = mpsc::channel(MAX_WAITING);
+        (Self { sender }, work(call, receiver))
+    }
+
+    /// Has a request answered together with others.
+    ///
+    /// The request is queued when this is *called*, not when the future is first polled, so that
+    /// requests take effect in the order in which they were made.
+    pub fn call(
+        &self,
+        request: C::Request,
+    ) -> impl Future<Output = Result<C::Answer, BatchError>> + Send + 'static {
+        let (answer, receiver) = oneshot::channel();
+        let queued = self.sender.try_send(Waiting { request, answer });
+        async move {
+            match queued {
+                Ok(()) => {}
+                Err(mpsc::error::TrySendError::Full(_)) => return Err(BatchError::Full),
+                Err(mpsc::error::TrySendError::Closed(_)) => return Err(BatchError::Gone),
+            }
+            receiver
+                .await
+                .map_err(|_| BatchError::Gone)?
+                .map_err(BatchError::from)
+        }
+    }
+}
+
+async fn work<C: BatchCall>(call: C, mut receiver: mpsc::Receiver<Waiting<C>>) {
+    let mut gathered = Vec::with_capacity(MAX_BATCH);
+    while receiver.recv_many(&mut gathered, MAX_BATCH).await > 0 {
+        while !gathered.is_empty() {
+            let (batch, later) = distinct(std::mem::take(&mut gathered));
+            answer_all(&call, batch).await;
+            gathered = later;
+        }
+    }
+}
+
+/// The first request about each subject, and the rest, both in order.
+fn distinct<C: BatchCall>(gathered: Vec<Waiting<C>>) -> (Vec<Waiting<C>>, Vec<Waiting<C>>) {
+    let mut seen = HashSet::new();
+    gathered
+        .into_iter()
+        .partition(|waiting| seen.insert(C::subject(&waiting.request)))
+}
+
+async fn answer_all<C: BatchCall>(call: &C, mut batch: Vec<Waiting<C>>) {
+    let requests = batch
+        .iter()
+        .map(|waiting| waiting.request.clone())
+        .collect();
+    match call.call(requests).await {
+        Ok(answers) => {
+            for (waiting, answer) in batch.into_iter().zip(answers) {
+                // Whoever asked may be gone; what was written stays written.
+                let _ = waiting.answer.send(Ok(answer));
+            }
+        }
+        Err(error) if batch.len() == 1 => {
+            tracing::warn!(%error, "a store call failed");
+            if let Some(waiting) = batch.pop() {
+                let _ = waiting.answer.send(Err(error));
+            }
+        }
+        Err(error) => {
+            tracing::warn!(%error, "a batch failed and is repeated one by one");
+            for waiting in batch {
+                Box::pin(answer_all(call, vec![waiting])).await;
+            }
+        }
+    }
+}

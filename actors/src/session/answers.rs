@@ -1,0 +1,106 @@
+//! What is said to the agent about what was decided. The store knows why it refused; the wire is
+//! told one code per operation (see the protocol's `codes`).
+
+use std::time::Duration;
+
+use fencepost_domain::attempt::AttemptStatus;
+use fencepost_domain::failure::FailureCode;
+use fencepost_domain::fencing::Operation;
+use fencepost_protocol::{Code, Directive, GatewayFrame};
+use fencepost_store::FinalizedAttempt;
+use fencepost_store::tx::Refusal;
+use fencepost_store::tx::end_by_agent::AgentEndAnswer;
+use fencepost_store::tx::record_progress::{ProgressAnswer, Renewal};
+
+/// When to ask again after trouble of ours.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// Milliseconds for the wire.
+pub(super) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// A refusal with its code and what to do about it.
+pub(super) fn rejected(code: Code, message: Option<&str>) -> GatewayFrame {
+    let disposition = code.disposition();
+    let retry = disposition == fencepost_protocol::Disposition::Retry;
+    GatewayFrame::Rejected {
+        code,
+        disposition,
+        retry_after_ms: retry.then(|| millis(RETRY_AFTER)),
+        message: message.map(str::to_owned),
+    }
+}
+
+/// The one answer to a refused claim.
+pub(super) fn refused(operation: Operation, refusal: Refusal) -> GatewayFrame {
+    rejected(Code::for_violation(operation, refusal.violation()), None)
+}
+
+/// Done, for the first time.
+pub(super) fn done() -> GatewayFrame {
+    GatewayFrame::Done {
+        replayed: false,
+        lease_remaining_ms: None,
+    }
+}
+
+/// Our trouble: say it again.
+pub(super) fn trouble() -> GatewayFrame {
+    rejected(Code::Busy, None)
+}
+
+/// The answer to progress, or to an accept.
+pub(super) fn to_progress(answer: ProgressAnswer, is_accept: bool) -> GatewayFrame {
+    match answer {
+        ProgressAnswer::Renewed(lease) | ProgressAnswer::Verifying(lease) if is_accept => {
+            GatewayFrame::Done {
+                replayed: false,
+                lease_remaining_ms: Some(millis(lease.remaining)),
+            }
+        }
+        ProgressAnswer::Renewed(lease) | ProgressAnswer::Verifying(lease) => {
+            progress_ok(lease, Directive::Continue, None)
+        }
+        ProgressAnswer::Stop { reason, lease } => progress_ok(lease, Directive::Stop, Some(reason)),
+        ProgressAnswer::Refused(refusal) => refused(Operation::Progress, refusal),
+    }
+}
+
+fn progress_ok(lease: Renewal, directive: Directive, reason: Option<String>) -> GatewayFrame {
+    GatewayFrame::ProgressOk {
+        lease_expires_at: lease.expires_at,
+        lease_remaining_ms: millis(lease.remaining),
+        directive,
+        reason,
+    }
+}
+
+/// The verdict on a commit whose attempt has ended.
+pub(super) fn to_commit(end: &FinalizedAttempt, replayed: bool) -> GatewayFrame {
+    let code = match (end.status(), end.code()) {
+        (AttemptStatus::Succeeded, _) => return GatewayFrame::CommitOk { replayed },
+        (AttemptStatus::Cancelled, _) => Code::BuyerCancelled,
+        (_, Some(FailureCode::VerificationFailed)) => Code::VerificationFailed,
+        (_, Some(FailureCode::UploadFailed)) => Code::UploadFailed,
+        _ => Code::InternalError,
+    };
+    let message = end
+        .message()
+        .unwrap_or("the job does not get this result")
+        .to_owned();
+    GatewayFrame::CommitRejected { code, message }
+}
+
+/// The answer to a fail, a release or a stopped.
+pub(super) fn to_end(answer: Option<&AgentEndAnswer>) -> GatewayFrame {
+    match answer {
+        Some(AgentEndAnswer::Final { replayed, .. }) => GatewayFrame::Done {
+            replayed: *replayed,
+            lease_remaining_ms: None,
+        },
+        Some(AgentEndAnswer::Nothing) => done(),
+        Some(AgentEndAnswer::Refused(refusal)) => refused(Operation::Fail, *refusal),
+        None => trouble(),
+    }
+}

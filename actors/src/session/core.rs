@@ -1,0 +1,441 @@
+//! A session without sockets: frames and facts in, effects out.
+//!
+//! The actor around it does what it says. Nothing here waits, so "reply first, then release the
+//! slot, in one turn" is the order of two lines.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use fencepost_domain::failure::FailureCode;
+use fencepost_domain::fencing::LeaseClaim;
+use fencepost_domain::ids::{AttemptId, DeviceId, RequestId, SessionNumber};
+use fencepost_protocol::{
+    AgentEnvelope, AgentFrame, Code, GatewayEnvelope, GatewayFrame, Hello, LeaseRef,
+    OutputDeclaration, close,
+};
+use fencepost_store::FinalizedAttempt;
+use fencepost_store::tx::begin_verification::CommitRequest;
+use fencepost_store::tx::cancel_job::Stopping;
+use fencepost_store::tx::end_by_agent::{AgentEnd, AgentEndKind};
+use fencepost_store::tx::record_progress::Progress;
+use fencepost_store::views::SessionView;
+
+use super::answers::{rejected, to_commit};
+use super::lanes::{Admission, Lanes, Operation, OperationKind};
+use super::slots::SlotTable;
+use crate::messages::CommitProgress;
+
+/// Something for the actor to do, in order.
+#[derive(Debug)]
+pub(super) enum Effect {
+    /// Write a frame.
+    Send(Box<GatewayEnvelope>),
+    /// Make the session current.
+    Greet(RequestId, Box<Hello>),
+    /// Ask for work.
+    Pull(u32),
+    /// Write something about an attempt.
+    Run(Box<Operation>),
+    /// Ask for the proof that these have ended.
+    ProveEnded(Vec<AttemptId>),
+    /// There is room again: match.
+    Nudge,
+    /// End the session.
+    Close(u16, &'static str),
+}
+
+/// How far the session is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    New,
+    Greeting,
+    Current,
+}
+
+/// The state of one session.
+#[derive(Debug)]
+pub(super) struct SessionCore {
+    device: DeviceId,
+    session: SessionNumber,
+    state: State,
+    slots: SlotTable,
+    lanes: Lanes,
+    /// Offers that were sent and not accepted.
+    offered: HashMap<AttemptId, LeaseClaim>,
+    /// Commits to answer when the attempt has ended.
+    commits: HashMap<AttemptId, (RequestId, LeaseRef)>,
+    /// Attempts that were told to stop by a push.
+    stopped: HashSet<AttemptId>,
+    draining: bool,
+}
+
+impl SessionCore {
+    /// A session that has not said hello.
+    pub(super) fn new(device: DeviceId, session: SessionNumber) -> Self {
+        Self {
+            device,
+            session,
+            state: State::New,
+            slots: SlotTable::default(),
+            lanes: Lanes::default(),
+            offered: HashMap::new(),
+            commits: HashMap::new(),
+            stopped: HashSet::new(),
+            draining: false,
+        }
+    }
+
+    /// Whether the session said hello and was welcomed.
+    pub(super) fn is_current(&self) -> bool {
+        self.state == State::Current
+    }
+
+    /// Offers that nobody has accepted, to be returned when the socket goes.
+    pub(super) fn unaccepted(&self) -> Vec<LeaseClaim> {
+        self.offered.values().copied().collect()
+    }
+
+    /// The session was welcomed.
+    pub(super) fn welcomed(&mut self) {
+        self.state = State::Current;
+    }
+
+    /// The hello could not be answered; it may be said again.
+    pub(super) fn not_welcomed(&mut self) {
+        self.state = State::New;
+    }
+
+    /// A frame came.
+    pub(super) fn on_frame(&mut self, envelope: AgentEnvelope) -> Vec<Effect> {
+        let AgentEnvelope { request_id, frame } = envelope;
+        match (self.state, frame) {
+            (_, AgentFrame::Heartbeat) => Vec::new(),
+            (State::New, AgentFrame::Hello(hello)) => self.greet(request_id, hello),
+            (State::New | State::Greeting, frame) => {
+                let answer = rejected(Code::InvalidRequest, Some("say hello first"));
+                vec![send(Some(request_id), frame.lease(), answer)]
+            }
+            (State::Current, frame) => self.on_open_frame(request_id, frame),
+        }
+    }
+
+    fn greet(&mut self, request_id: RequestId, hello: Hello) -> Vec<Effect> {
+        if hello.protocol < fencepost_protocol::PROTOCOL {
+            return vec![
+                send(Some(request_id), None, GatewayFrame::UpgradeRequired),
+                Effect::Close(close::UPGRADE, "the agent is too old"),
+            ];
+        }
+        self.state = State::Greeting;
+        vec![Effect::Greet(request_id, Box::new(hello))]
+    }
+
+    fn on_open_frame(&mut self, request_id: RequestId, frame: AgentFrame) -> Vec<Effect> {
+        let Some(lease) = frame.lease() else {
+            return self.on_session_frame(request_id, &frame);
+        };
+        let kind = match operation(frame, lease.claimed_by(self.device)) {
+            Ok(kind) => kind,
+            Err(problem) => {
+                let answer = rejected(Code::InvalidRequest, Some(problem));
+                return vec![send(Some(request_id), Some(lease), answer)];
+            }
+        };
+        let operation = Operation {
+            requests: vec![request_id],
+            lease,
+            kind,
+        };
+        match self.lanes.admit(operation) {
+            Admission::Run(operation) => vec![Effect::Run(operation)],
+            Admission::Waits => Vec::new(),
+            Admission::Full => {
+                let answer = GatewayFrame::Busy {
+                    retry_after_ms: 1_000,
+                };
+                vec![send(Some(request_id), Some(lease), answer)]
+            }
+        }
+    }
+
+    fn on_session_frame(&mut self, request_id: RequestId, frame: &AgentFrame) -> Vec<Effect> {
+        match frame {
+            AgentFrame::Pull { slots_free } if !self.draining => vec![Effect::Pull(*slots_free)],
+            AgentFrame::Pull { .. } => vec![send(Some(request_id), None, GatewayFrame::NoWork)],
+            AgentFrame::Drain { .. } => {
+                self.draining = true;
+                vec![
+                    Effect::Pull(0),
+                    send(Some(request_id), None, GatewayFrame::DrainAck),
+                ]
+            }
+            _ => {
+                let answer = rejected(Code::InvalidRequest, Some("the session said hello already"));
+                vec![send(Some(request_id), None, answer)]
+            }
+        }
+    }
+
+    /// A lease was granted; its offer is about to be written.
+    pub(super) fn on_offer(&mut self, claim: LeaseClaim) {
+        self.slots.hold(claim.attempt);
+        self.offered.insert(claim.attempt, claim);
+    }
+
+    /// An operation was answered with these frames; the next of its lane may run.
+    pub(super) fn on_answered(
+        &mut self,
+        operation: &Operation,
+        frame: &GatewayFrame,
+    ) -> Vec<Effect> {
+        let accepted = matches!(
+            frame,
+            GatewayFrame::ProgressOk { .. }
+                | GatewayFrame::Done {
+                    lease_remaining_ms: Some(_),
+                    ..
+                }
+        );
+        if accepted {
+            self.offered.remove(&operation.lease.attempt_id);
+        }
+        let mut effects: Vec<_> = operation
+            .requests
+            .iter()
+            .map(|request| send(Some(*request), Some(operation.lease), frame.clone()))
+            .collect();
+        effects.extend(self.next_of(operation.lease.attempt_id));
+        effects
+    }
+
+    /// A commit goes on. While it is verified, its lane is free for others (and for its repeats).
+    pub(super) fn on_commit_progress(
+        &mut self,
+        request_id: RequestId,
+        lease: LeaseRef,
+        progress: CommitProgress,
+    ) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        let answer = match progress {
+            CommitProgress::Verifying => {
+                self.commits.insert(lease.attempt_id, (request_id, lease));
+                None
+            }
+            CommitProgress::StillVerifying => Some(rejected(Code::Verifying, None)),
+            CommitProgress::Final { end, replayed } => {
+                effects.push(send(
+                    Some(request_id),
+                    Some(lease),
+                    to_commit(&end, replayed),
+                ));
+                effects.extend(self.release(&end));
+                None
+            }
+            CommitProgress::Refused(refusal) => Some(super::answers::refused(
+                fencepost_domain::fencing::Operation::Commit,
+                refusal,
+            )),
+            CommitProgress::Trouble => Some(super::answers::trouble()),
+        };
+        effects.extend(answer.map(|frame| send(Some(request_id), Some(lease), frame)));
+        effects.extend(self.next_of(lease.attempt_id));
+        effects
+    }
+
+    /// An attempt's end is durable: reply first, then release, in this one turn.
+    pub(super) fn on_finalized(&mut self, end: &FinalizedAttempt) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        if let Some((request_id, lease)) = self.commits.remove(&end.attempt()) {
+            effects.push(send(Some(request_id), Some(lease), to_commit(end, false)));
+        }
+        effects.extend(self.release(end));
+        effects
+    }
+
+    /// Frees the slot of a finalized attempt.
+    pub(super) fn release(&mut self, end: &FinalizedAttempt) -> Option<Effect> {
+        self.offered.remove(&end.attempt());
+        self.stopped.remove(&end.attempt());
+        self.slots.release(end).then_some(Effect::Nudge)
+    }
+
+    /// The buyer cancelled: push it once; every progress reply carries it too.
+    pub(super) fn on_stop(&mut self, stop: &Stopping, reason: &str) -> Option<Effect> {
+        let fresh = self.is_current() && self.stopped.insert(stop.attempt);
+        fresh.then(|| {
+            let lease = LeaseRef {
+                job_id: stop.job,
+                attempt_id: stop.attempt,
+                lease_epoch: stop.epoch,
+            };
+            send(
+                None,
+                Some(lease),
+                GatewayFrame::Cancel {
+                    reason: reason.to_owned(),
+                },
+            )
+        })
+    }
+
+    /// The device as the rows show it: the truth about slots, stops and who is current.
+    pub(super) fn on_refresh(&mut self, view: &SessionView) -> Vec<Effect> {
+        if !self.is_current() || view.session != self.session {
+            return Vec::new();
+        }
+        if !view.enabled {
+            return vec![
+                send(None, None, GatewayFrame::Disabled),
+                Effect::Close(close::REVOKED, "the device is disabled"),
+            ];
+        }
+        if !view.current {
+            return vec![Effect::Close(
+                close::SUPERSEDED,
+                "a newer session is current",
+            )];
+        }
+        let live: BTreeSet<_> = view.live.iter().map(|held| held.attempt).collect();
+        for attempt in &live {
+            self.slots.hold(*attempt);
+        }
+        let mut effects = Vec::new();
+        for held in &view.live {
+            if let Some(reason) = &held.stop_reason {
+                let stop = Stopping {
+                    job: held.job,
+                    attempt: held.attempt,
+                    device: self.device,
+                    epoch: held.epoch,
+                };
+                effects.extend(self.on_stop(&stop, reason));
+            }
+        }
+        let gone = self.slots.missing_from(&live);
+        if !gone.is_empty() {
+            effects.push(Effect::ProveEnded(gone));
+        }
+        effects
+    }
+
+    fn next_of(&mut self, attempt: AttemptId) -> Option<Effect> {
+        self.lanes
+            .done(attempt)
+            .map(|next| Effect::Run(Box::new(next)))
+    }
+}
+
+/// A frame to be written.
+pub(super) fn send(
+    request_id: Option<RequestId>,
+    lease: Option<LeaseRef>,
+    frame: GatewayFrame,
+) -> Effect {
+    Effect::Send(Box::new(GatewayEnvelope {
+        request_id,
+        lease,
+        frame,
+    }))
+}
+
+/// What a frame about an attempt asks for, or what is wrong with it.
+fn operation(frame: AgentFrame, claim: LeaseClaim) -> Result<OperationKind, &'static str> {
+    Ok(match frame {
+        AgentFrame::OfferAccept { .. } => OperationKind::Progress(Progress {
+            claim,
+            phase: None,
+            percent: None,
+            detail: None,
+        }),
+        AgentFrame::OfferDecline { .. } => OperationKind::Decline,
+        AgentFrame::Progress {
+            phase,
+            percent,
+            detail,
+            ..
+        } => OperationKind::Progress(Progress {
+            claim,
+            phase: Some(phase),
+            percent,
+            detail,
+        }),
+        AgentFrame::Grant {
+            name, direction, ..
+        } => OperationKind::Grant { name, direction },
+        AgentFrame::Commit {
+            commit_token,
+            output,
+            ..
+        } => OperationKind::Commit(CommitRequest {
+            claim,
+            token: commit_token.digest(),
+            output: declared(output)?,
+        }),
+        AgentFrame::Fail {
+            commit_token,
+            failure_code,
+            message,
+            ..
+        } => OperationKind::End(AgentEnd {
+            claim,
+            kind: AgentEndKind::Fail {
+                token: commit_token.digest(),
+                code: FailureCode::parse_lenient(&failure_code),
+                message,
+            },
+        }),
+        AgentFrame::Release {
+            commit_token,
+            reason,
+            ..
+        } => OperationKind::End(AgentEnd {
+            claim,
+            kind: AgentEndKind::Release {
+                token: commit_token.digest(),
+                reason,
+            },
+        }),
+        AgentFrame::Stopped { .. } => OperationKind::End(AgentEnd {
+            claim,
+            kind: AgentEndKind::Stopped,
+        }),
+        AgentFrame::Hello(_)
+        | AgentFrame::Pull { .. }
+        | AgentFrame::Drain { .. }
+        | AgentFrame::Heartbeat => return Err("the frame is about no attempt"),
+    })
+}
+
+fn declared(
+    output: OutputDeclaration,
+) -> Result<fencepost_store::tx::begin_verification::DeclaredOutput, &'static str> {
+    let sha256 = parse_hex(&output.sha256)
+        .ok_or("output.sha256 must be 64 hexadecimal digits in lower case")?;
+    let size_bytes =
+        i64::try_from(output.size_bytes).map_err(|_| "output.size_bytes is too large")?;
+    Ok(fencepost_store::tx::begin_verification::DeclaredOutput {
+        object_key: output.object_key,
+        sha256,
+        size_bytes,
+    })
+}
+
+fn parse_hex(text: &str) -> Option<[u8; 32]> {
+    let digit = |c: u8| match c {
+        b'0'..=b'9' => Some(c - b'0'),
+        b'a'..=b'f' => Some(c - b'a' + 10),
+        _ => None,
+    };
+    let pairs: Option<Vec<u8>> = text
+        .as_bytes()
+        .chunks(2)
+        .map(|pair| match pair {
+            [high, low] => Some(digit(*high)? << 4 | digit(*low)?),
+            _ => None,
+        })
+        .collect();
+    pairs?.try_into().ok()
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

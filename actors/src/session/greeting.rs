@@ -1,0 +1,104 @@
+//! Hello and welcome.
+
+use actix::Context;
+use fencepost_domain::ids::{DeviceId, RequestId, SessionNumber};
+use fencepost_protocol::{GatewayFrame, Hello, Lost, PROTOCOL, Recorded, Resumed, close};
+use fencepost_store::StoreError;
+use fencepost_store::tx::begin_session::{Held, HelloFacts, ResumedLease, SessionAnswer};
+
+use super::actor::DeviceSession;
+use super::answers::millis;
+use super::core::{Effect, send};
+
+/// What the store needs of a hello.
+pub(super) fn facts(device: DeviceId, session: SessionNumber, hello: Hello) -> HelloFacts {
+    let held = hello.held.iter().map(|held| Held {
+        claim: held.lease.claimed_by(device),
+        token: held.commit_token.digest(),
+    });
+    HelloFacts {
+        device,
+        session,
+        instance: hello.instance_id,
+        agent_version: hello.agent_version,
+        slots: hello.slots,
+        held: held.collect(),
+        capabilities: hello.capabilities,
+    }
+}
+
+impl DeviceSession {
+    pub(super) fn greeted(
+        &mut self,
+        request: RequestId,
+        answer: Result<SessionAnswer, StoreError>,
+        ctx: &mut Context<Self>,
+    ) {
+        let effects = match answer {
+            Ok(SessionAnswer::Current {
+                resumed,
+                recorded,
+                lost,
+                ended,
+            }) => {
+                self.become_current(ctx);
+                let welcome = GatewayFrame::Welcome {
+                    session_id: self.session,
+                    protocol: PROTOCOL,
+                    intervals: self.near.settings.intervals,
+                    resumed: resumed.into_iter().map(to_resumed).collect(),
+                    recorded: recorded
+                        .into_iter()
+                        .map(|(attempt_id, status)| Recorded {
+                            attempt_id,
+                            status: status.as_str().to_owned(),
+                        })
+                        .collect(),
+                    lost: lost
+                        .into_iter()
+                        .map(|attempt_id| Lost {
+                            attempt_id,
+                            reason: "the lease is not held any more".to_owned(),
+                        })
+                        .collect(),
+                };
+                tracing::info!(
+                    device.id = %self.device, session = %self.session, ended = ended.len(),
+                    "a device is connected"
+                );
+                let requeued = (!ended.is_empty()).then_some(Effect::Nudge);
+                let welcome = send(Some(request), None, welcome);
+                std::iter::once(welcome).chain(requeued).collect()
+            }
+            Ok(SessionAnswer::Superseded) => {
+                vec![Effect::Close(
+                    close::SUPERSEDED,
+                    "a newer session of this device is current",
+                )]
+            }
+            Ok(SessionAnswer::Refused) => vec![
+                send(Some(request), None, GatewayFrame::Disabled),
+                Effect::Close(close::REVOKED, "the device is disabled or was paired again"),
+            ],
+            Err(error) => {
+                tracing::warn!(device.id = %self.device, %error, "hello could not be answered");
+                self.core.not_welcomed();
+                let busy = GatewayFrame::Busy {
+                    retry_after_ms: 1_000,
+                };
+                vec![send(Some(request), None, busy)]
+            }
+        };
+        self.perform(effects, ctx);
+    }
+}
+
+fn to_resumed(lease: ResumedLease) -> Resumed {
+    Resumed {
+        job_id: lease.job,
+        attempt_id: lease.attempt,
+        lease_epoch: lease.epoch,
+        commit_token: lease.token,
+        lease_remaining_ms: millis(lease.remaining),
+    }
+}

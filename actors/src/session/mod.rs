@@ -1,0 +1,12 @@
+//! One device's session: a pure core, and the actor that does what it says.
+
+mod actor;
+mod answers;
+mod core;
+mod greeting;
+mod lanes;
+mod offers;
+mod slots;
+
+pub use actor::{DeviceSession, Neighbours};
+pub use offers::OfferLinks;

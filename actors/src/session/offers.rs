@@ -1,0 +1,145 @@
+//! Offers and the links in them.
+
+use fencepost_domain::fencing::{FenceViolation, LeaseClaim, Operation};
+use fencepost_domain::ids::AttemptId;
+use fencepost_protocol::{Code, GatewayFrame, InputGrant, LeaseOffer, Limits, OutputGrant};
+use fencepost_store::Store;
+use fencepost_store::artifacts::{Direction, Grant, Holder, LinkSigner};
+use fencepost_store::tx::lease_round::LeasedAttempt;
+use serde::Deserialize;
+use serde_json::Value;
+use time::OffsetDateTime;
+
+use super::answers::{millis, rejected, trouble};
+
+/// Signs what an attempt may read and write.
+#[derive(Debug, Clone)]
+pub struct OfferLinks {
+    signer: LinkSigner,
+    max_output_bytes: u64,
+}
+
+/// An input as it is stored with its job.
+#[derive(Debug, Deserialize)]
+struct StoredInput {
+    name: String,
+    object_key: String,
+    sha256: String,
+    size_bytes: u64,
+}
+
+impl OfferLinks {
+    /// Links signed by `signer`; outputs of at most `max_output_bytes`.
+    pub fn new(signer: LinkSigner, max_output_bytes: u64) -> Self {
+        Self {
+            signer,
+            max_output_bytes,
+        }
+    }
+
+    /// The frame that hands a lease over.
+    pub(super) fn offer(&self, leased: &LeasedAttempt) -> LeaseOffer {
+        let until = leased.grant_expires_at;
+        let inputs = stored_inputs(&leased.inputs)
+            .into_iter()
+            .map(|input| InputGrant {
+                url: self.get(&input.object_key, leased.attempt, until),
+                name: input.name,
+                sha256: input.sha256,
+                size_bytes: input.size_bytes,
+            });
+        LeaseOffer {
+            job_id: leased.job,
+            attempt_id: leased.attempt,
+            attempt_number: leased.attempt_number,
+            lease_epoch: leased.epoch,
+            commit_token: leased.token.clone(),
+            lease_expires_at: leased.expires_at,
+            lease_remaining_ms: millis(leased.remaining),
+            service: leased.service.clone(),
+            params: leased.params.clone(),
+            inputs: inputs.collect(),
+            output: OutputGrant {
+                url: self.put(&leased.output_key, leased.attempt, until),
+                object_key: leased.output_key.clone(),
+                max_bytes: self.max_output_bytes,
+            },
+            limits: Limits {
+                max_output_seconds: leased.max_output_seconds,
+                max_run_seconds: leased.max_run.as_secs(),
+            },
+            traceparent: None,
+        }
+    }
+
+    /// A new link for an object of a live lease.
+    pub(super) async fn regrant(
+        &self,
+        store: &Store,
+        claim: LeaseClaim,
+        name: &str,
+        direction: &str,
+    ) -> GatewayFrame {
+        let (output_key, inputs, until) = match store.grantable(claim).await {
+            Ok(Some(found)) => found,
+            Ok(None) => {
+                let code = Code::for_violation(Operation::Grant, FenceViolation::StaleEpoch);
+                return rejected(code, None);
+            }
+            Err(_) => return trouble(),
+        };
+        match direction {
+            "put" if name == "output" => GatewayFrame::Granted {
+                url: self.put(&output_key, claim.attempt, until),
+                object_key: output_key,
+            },
+            "get" => match stored_inputs(&inputs)
+                .into_iter()
+                .find(|input| input.name == name)
+            {
+                Some(input) => GatewayFrame::Granted {
+                    url: self.get(&input.object_key, claim.attempt, until),
+                    object_key: input.object_key,
+                },
+                None => rejected(
+                    Code::InvalidRequest,
+                    Some("name: the job has no such input"),
+                ),
+            },
+            _ => rejected(
+                Code::InvalidRequest,
+                Some("direction: get with an input's name, or put with the name output"),
+            ),
+        }
+    }
+
+    fn get(&self, key: &str, attempt: AttemptId, until: OffsetDateTime) -> String {
+        self.sign(key, attempt, until, Direction::Get)
+    }
+
+    fn put(&self, key: &str, attempt: AttemptId, until: OffsetDateTime) -> String {
+        self.sign(key, attempt, until, Direction::Put)
+    }
+
+    fn sign(
+        &self,
+        key: &str,
+        attempt: AttemptId,
+        until: OffsetDateTime,
+        direction: Direction,
+    ) -> String {
+        let micros = until.unix_timestamp_nanos() / 1_000;
+        self.signer.sign(&Grant {
+            key: key.to_owned(),
+            direction,
+            expires_at_micros: i64::try_from(micros).unwrap_or(i64::MAX),
+            max_bytes: self.max_output_bytes,
+            holder: Holder::Attempt(attempt),
+        })
+    }
+}
+
+fn stored_inputs(inputs: &Value) -> Vec<StoredInput> {
+    // Written by submit_job from the same fields.
+    Vec::<StoredInput>::deserialize(inputs).unwrap_or_default()
+}

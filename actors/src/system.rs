@@ -1,0 +1,255 @@
+//! The actors are wired here, in two steps: those that others need first, and the one that closes
+//! the circle (the matcher) by a cell that is set once.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use actix::{Actor, Addr, Arbiter, Message, Recipient};
+use fencepost_domain::attempt::Phase;
+use fencepost_domain::fencing::LeaseClaim;
+use fencepost_domain::ids::{DeviceId, SessionNumber};
+use fencepost_media::Tools;
+use fencepost_store::artifacts::{ArtifactStore, LinkSigner};
+use fencepost_store::tx::cancel_job::Cancelled;
+use fencepost_store::tx::record_progress::Progress;
+use fencepost_store::{Store, StoreError};
+use serde_json::{Value, json};
+
+use crate::batch::{BatchCall, Batcher};
+use crate::finalizer::{BeginCall, EndCall, Finalizer, FinalizerLinks, SettleCall};
+use crate::health::LoopHealth;
+use crate::matcher::{Matcher, POLL};
+use crate::messages::{Nudge, Snapshot};
+use crate::registry::{ListSessions, Registry, RouteEnds, RouteStop};
+use crate::session::{DeviceSession, Neighbours, OfferLinks};
+use crate::settings::ActorSettings;
+use crate::supervision::{Handle, supervise};
+use crate::sweeper::{ProgressCall, Sweeper, SweeperLinks};
+use crate::transport::{FromTransport, ToTransport};
+use crate::verifier::Verifier;
+
+const ASK_LIMIT: Duration = Duration::from_millis(500);
+
+/// What the actors stand on.
+pub struct Dependencies {
+    /// Postgres.
+    pub store: Store,
+    /// Objects.
+    pub artifacts: ArtifactStore,
+    /// Signs links.
+    pub signer: LinkSigner,
+    /// FFmpeg, for verification.
+    pub tools: Option<Tools>,
+    /// Periods and bounds.
+    pub settings: ActorSettings,
+}
+
+/// Everyone: no more offers, close the sockets; the gateway is going down.
+#[derive(Debug, Clone, Copy, Message)]
+#[rtype(result = "()")]
+pub struct ShutDown;
+
+/// All actors of one gateway.
+#[derive(Clone)]
+pub struct ActorSystem {
+    near: Neighbours,
+    verifier: Handle<Verifier>,
+    sweeper: Handle<Sweeper>,
+    sessions: actix::ArbiterHandle,
+    loops: Vec<LoopHealth>,
+}
+
+impl ActorSystem {
+    /// Starts the actors. Must be called within an actix system.
+    pub fn start(on: Dependencies) -> Self {
+        let Dependencies {
+            store,
+            artifacts,
+            signer,
+            tools,
+            settings,
+        } = on;
+        let (core, checking, sessions) = (Arbiter::new(), Arbiter::new(), Arbiter::new());
+        let sweep_health = LoopHealth::new("sweeper", settings.sweep);
+        let match_health = LoopHealth::new("matcher", POLL);
+        let matcher_cell: Arc<OnceLock<Handle<Matcher>>> = Arc::new(OnceLock::new());
+
+        let registry = supervise("registry", &core, Registry::default);
+        let most = settings.verifications;
+        let verifier = supervise("verifier", &checking, move || {
+            Verifier::new(artifacts.clone(), tools.clone(), most)
+        });
+        let links = FinalizerLinks {
+            store: store.clone(),
+            begin: batcher(&core, BeginCall(store.clone())),
+            settle: batcher(&core, SettleCall(store.clone())),
+            end: batcher(&core, EndCall(store.clone())),
+            verifier: verifier.clone(),
+            registry: registry.clone(),
+            matcher: Arc::clone(&matcher_cell),
+            settings: settings.clone(),
+        };
+        let finalizer = supervise("finalizer", &core, move || Finalizer::new(links.clone()));
+        let sweeper = {
+            let near = SweeperLinks {
+                store: store.clone(),
+                finalizer: finalizer.clone(),
+                registry: registry.clone(),
+                matcher: Arc::clone(&matcher_cell),
+            };
+            let (settings, health) = (settings.clone(), sweep_health.clone());
+            supervise("sweeper", &core, move || {
+                Sweeper::new(near.clone(), settings.clone(), health.clone())
+            })
+        };
+        let matcher = {
+            let (store, finalizer, sweeper) = (store.clone(), finalizer.clone(), sweeper.clone());
+            let (settings, health) = (settings.clone(), match_health.clone());
+            supervise("matcher", &core, move || {
+                Matcher::new(
+                    store.clone(),
+                    finalizer.clone(),
+                    sweeper.clone(),
+                    settings.clone(),
+                    health.clone(),
+                )
+            })
+        };
+        // The cell is new, so nobody can have set it.
+        let _ = matcher_cell.set(matcher.clone());
+        let near = Neighbours {
+            links: OfferLinks::new(signer, settings.max_output_bytes),
+            progress: batcher(&core, ProgressCall(store.clone())),
+            store,
+            matcher,
+            finalizer,
+            registry,
+            settings,
+        };
+        let loops = vec![sweep_health, match_health];
+        Self {
+            near,
+            verifier,
+            sweeper,
+            sessions: sessions.handle(),
+            loops,
+        }
+    }
+
+    /// A session for an authenticated socket whose number was minted before the upgrade was
+    /// answered. What the socket reads goes to the returned recipient.
+    pub fn open_session(
+        &self,
+        device: DeviceId,
+        session: SessionNumber,
+        socket: Recipient<ToTransport>,
+    ) -> Recipient<FromTransport> {
+        let actor = DeviceSession::new(device, session, socket, self.near.clone());
+        let addr: Addr<DeviceSession> =
+            DeviceSession::start_in_arbiter(&self.sessions, move |_| actor);
+        addr.recipient()
+    }
+
+    /// A job was queued: there may be a device for it.
+    pub fn job_submitted(&self) {
+        if self.near.matcher.try_send(Nudge).is_err() {
+            tracing::debug!("the matcher's timer does the same");
+        }
+    }
+
+    /// A job was cancelled: tells whoever works on it.
+    pub fn job_cancelled(&self, cancelled: &Cancelled) {
+        let registry = &self.near.registry;
+        let untold = cancelled
+            .stopping
+            .is_some_and(|stop| registry.try_send(RouteStop(stop)).is_err())
+            || cancelled
+                .ended
+                .clone()
+                .is_some_and(|end| registry.try_send(RouteEnds(vec![end])).is_err());
+        if untold {
+            tracing::warn!("the session learns of the cancel from the next sweep");
+        }
+        self.job_submitted();
+    }
+
+    /// The loops and when they last came round.
+    pub fn loops(&self) -> &[LoopHealth] {
+        &self.loops
+    }
+
+    /// How everyone is: `alive` with a snapshot, or `busy` where there was no answer in time.
+    pub async fn snapshot(&self) -> Value {
+        let near = &self.near;
+        json!({
+            "registry": ask(&near.registry.addr()).await,
+            "matcher": ask(&near.matcher.addr()).await,
+            "finalizer": ask(&near.finalizer.addr()).await,
+            "verifier": ask(&self.verifier.addr()).await,
+            "sweeper": ask(&self.sweeper.addr()).await,
+        })
+    }
+
+    /// No more offers; live leases are renewed once, so that agents have a whole lease to reconnect
+    /// in; then every socket is closed with "restart".
+    pub async fn shut_down(&self) {
+        if self.near.matcher.try_send(ShutDown).is_err() {
+            tracing::warn!("the matcher could not be told; the process ends all the same");
+        }
+        if let Err(error) = self.renew_all().await {
+            tracing::warn!(%error, "leases were not renewed before going down");
+        }
+        if self.near.registry.try_send(ShutDown).is_err() {
+            tracing::warn!("sessions could not be told; their sockets end with the process");
+        }
+    }
+
+    async fn renew_all(&self) -> Result<(), StoreError> {
+        let Ok(connected) = self.near.registry.addr().send(ListSessions).await else {
+            return Ok(());
+        };
+        let views = self.near.store.sessions(connected).await?;
+        let renewals: Vec<_> = views
+            .iter()
+            .flat_map(|view| view.live.iter().map(|held| (view.device, held)))
+            .filter(|(_, held)| held.accepted)
+            .map(|(device, held)| Progress {
+                claim: LeaseClaim {
+                    device,
+                    job: held.job,
+                    attempt: held.attempt,
+                    epoch: held.epoch,
+                },
+                // Phases only move forward: this one changes nothing.
+                phase: Some(Phase::Leased),
+                percent: None,
+                detail: None,
+            })
+            .collect();
+        if !renewals.is_empty() {
+            self.near.store.record_progress(renewals).await?;
+        }
+        Ok(())
+    }
+}
+
+async fn ask<A>(addr: &Addr<A>) -> Value
+where
+    A: Actor + actix::Handler<Snapshot>,
+    A::Context: actix::dev::ToEnvelope<A, Snapshot>,
+{
+    match addr.send(Snapshot).timeout(ASK_LIMIT).await {
+        Ok(snapshot) => json!({ "state": "alive", "snapshot": snapshot }),
+        Err(actix::MailboxError::Timeout) => json!({ "state": "busy" }),
+        Err(actix::MailboxError::Closed) => json!({ "state": "dead" }),
+    }
+}
+
+/// A batcher whose work runs on `arbiter`.
+fn batcher<C: BatchCall>(arbiter: &Arbiter, call: C) -> Batcher<C> {
+    let (batcher, work) = Batcher::new(call);
+    if !arbiter.spawn(work) {
+        tracing::error!("an arbiter ended before it began");
+    }
+    batcher
+}

@@ -1,0 +1,181 @@
+//! Checks a committed output: copy, size, digest, media. No lock is held, no transaction is open.
+//!
+//! The object is first copied to a key that no grant ever covered, and the copy is checked: what is
+//! published is what was checked, whatever its agent writes afterwards.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::{Actor, Context, Handler, Message, MessageResult, ResponseFuture};
+use fencepost_domain::artifact_key;
+use fencepost_domain::service::{ServiceName, ServiceParams, TranscodeParams};
+use fencepost_domain::verification::Verdict;
+use fencepost_media::{
+    CheckFailure, Expectation, Limits, StopSignal, Tools, Workbench, check_output,
+};
+use fencepost_store::artifacts::{ArtifactError, ArtifactStore};
+use fencepost_store::tx::begin_verification::VerificationTicket;
+use fencepost_store::tx::settle_commit::Settle;
+use serde_json::json;
+use tokio::sync::Semaphore;
+
+use crate::messages::Snapshot;
+
+/// The verifier: bounded in how much it checks at once.
+pub struct Verifier {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    artifacts: ArtifactStore,
+    /// `None` where no FFmpeg was found: then nothing can be checked, which is trouble of ours.
+    tools: Option<Tools>,
+    permits: Semaphore,
+    most: usize,
+}
+
+/// Finalizer → verifier: check this. Answered with the verdict to settle.
+#[derive(Message)]
+#[rtype(result = "Settle")]
+pub struct VerifyOutput(pub Box<VerificationTicket>);
+
+impl Verifier {
+    /// A verifier of at most `most` outputs at once.
+    pub fn new(artifacts: ArtifactStore, tools: Option<Tools>, most: usize) -> Self {
+        let permits = Semaphore::new(most);
+        Self {
+            inner: Arc::new(Inner {
+                artifacts,
+                tools,
+                permits,
+                most,
+            }),
+        }
+    }
+}
+
+impl Actor for Verifier {
+    type Context = Context<Self>;
+    fn started(&mut self, ctx: &mut Self::Context) {
+        ctx.set_mailbox_capacity(1024);
+    }
+}
+
+impl Handler<VerifyOutput> for Verifier {
+    type Result = ResponseFuture<Settle>;
+    fn handle(&mut self, message: VerifyOutput, _: &mut Self::Context) -> Self::Result {
+        let inner = Arc::clone(&self.inner);
+        Box::pin(async move {
+            let ticket = message.0;
+            let copy_key =
+                artifact_key::verified_copy(ticket.job, ticket.attempt, ticket.verification_epoch);
+            let verdict = inner.verify(&ticket, &copy_key).await.unwrap_or_else(|trouble| {
+                tracing::warn!(attempt.id = %ticket.attempt, trouble, "an output was not checked");
+                Verdict::Trouble { reason: trouble }
+            });
+            Settle {
+                attempt: ticket.attempt,
+                verification_epoch: ticket.verification_epoch,
+                copy_key,
+                verdict,
+            }
+        })
+    }
+}
+
+impl Handler<Snapshot> for Verifier {
+    type Result = MessageResult<Snapshot>;
+    fn handle(&mut self, _: Snapshot, _: &mut Self::Context) -> Self::Result {
+        let free = self.inner.permits.available_permits();
+        MessageResult(json!({ "checking": self.inner.most - free, "most": self.inner.most }))
+    }
+}
+
+impl Inner {
+    /// The verdict, or the trouble that kept us from one.
+    async fn verify(&self, ticket: &VerificationTicket, copy_key: &str) -> Result<Verdict, String> {
+        let _permit = self
+            .permits
+            .acquire()
+            .await
+            .map_err(|error| error.to_string())?;
+        let declared = &ticket.declared;
+        match self.artifacts.copy(&declared.object_key, copy_key).await {
+            Ok(()) => {}
+            Err(ArtifactError::NotFound(_)) => {
+                return Ok(differ(
+                    "nothing was uploaded under the declared key".to_owned(),
+                ));
+            }
+            Err(error) => return Err(error.to_string()),
+        }
+        let stored = self
+            .artifacts
+            .digest(copy_key)
+            .await
+            .map_err(|error| error.to_string())?;
+        if i64::try_from(stored.size_bytes) != Ok(declared.size_bytes) {
+            let (is, said) = (stored.size_bytes, declared.size_bytes);
+            return Ok(differ(format!(
+                "{is} bytes were uploaded, {said} were declared"
+            )));
+        }
+        if stored.sha256 != declared.sha256 {
+            return Ok(differ(
+                "the uploaded bytes are not the declared ones (SHA-256)".to_owned(),
+            ));
+        }
+        let service = ServiceName::parse(&ticket.service)
+            .ok_or_else(|| format!("this build does not know {}", ticket.service))?;
+        match ServiceParams::parse(service, &ticket.params).map_err(|error| error.to_string())? {
+            ServiceParams::Transcode(params) => self.check_media(ticket, copy_key, params).await,
+        }
+    }
+
+    async fn check_media(
+        &self,
+        ticket: &VerificationTicket,
+        copy_key: &str,
+        params: TranscodeParams,
+    ) -> Result<Verdict, String> {
+        let tools = self
+            .tools
+            .clone()
+            .ok_or("no FFmpeg was found on this machine")?;
+        let copy = self
+            .artifacts
+            .local_copy(copy_key)
+            .await
+            .map_err(|error| error.to_string())?;
+        let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+        let limits = Limits {
+            run_time: Duration::from_mins(30),
+            ..Limits::default()
+        };
+        let bench = Workbench {
+            tools,
+            folder: folder.path().to_owned(),
+            limits,
+            stop: StopSignal::new(),
+        };
+        let expected = Expectation {
+            params: &params,
+            source: None,
+            max_output_seconds: ticket.max_output_seconds,
+        };
+        match check_output(&bench, copy.path(), &expected, &|_| ()).await {
+            Ok(checked) => Ok(Verdict::Good {
+                duration_seconds: checked.duration_seconds,
+            }),
+            Err(CheckFailure::Rejected(reason)) => Ok(Verdict::MediaRejected {
+                reason: reason.to_string(),
+            }),
+            Err(CheckFailure::Trouble(reason)) => Err(reason),
+            Err(CheckFailure::Stopped) => Err("the check was stopped".to_owned()),
+        }
+    }
+}
+
+fn differ(reason: String) -> Verdict {
+    Verdict::BytesDiffer { reason }
+}

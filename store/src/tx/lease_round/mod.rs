@@ -1,0 +1,198 @@
+//! A match round: leases waiting jobs to every free slot that was pulled for, in one transaction.
+//!
+//! Locks: the devices that pull (current session, enabled, not draining: checked again under the
+//! lock), then the orgs with jobs for them; in a second statement, whose snapshot is newer than those
+//! locks, the jobs that it may take (`SKIP LOCKED`: another gateway's are not waited for). So the
+//! slots of a device and the limit of an org are exact across gateways.
+//! Checks: `domain::matcher` decides, on locked rows, who gets what.
+//! Writes: attempts with epoch, digest and output key; `queued → active`. A job that still has a
+//! live attempt is left out by the unique index and counted as a violated invariant.
+//!
+//! This is the file in which a lease is granted.
+
+mod grant;
+mod lock;
+mod pick;
+
+use std::time::Duration;
+
+use fencepost_domain::commit_token::CommitToken;
+use fencepost_domain::ids::{AttemptId, DeviceId, JobId, SessionNumber};
+use fencepost_domain::matcher::assign;
+use serde_json::Value;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use crate::error::StoreError;
+use crate::run::{Store, Transaction, Tx};
+use crate::secrets::mint_commit_token;
+
+/// A device asks for work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pull {
+    /// The device.
+    pub device: DeviceId,
+    /// The session that asks; only the device's current one is leased to.
+    pub session: SessionNumber,
+    /// How many attempts it can take.
+    pub slots_free: u32,
+}
+
+/// Where the next round begins to look, so that many orgs with many lanes all get their turn though
+/// no round reads more than a bounded number of them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Cursor {
+    lane: String,
+    org: Uuid,
+}
+
+/// What a round did.
+#[derive(Debug)]
+pub struct RoundReport {
+    /// What was leased. The plaintext tokens are in here, for the offers, and nowhere else.
+    pub leased: Vec<LeasedAttempt>,
+    /// Whether attempts or waiting jobs are due: sweep, then ask again.
+    pub due: bool,
+    /// Give it to the next round.
+    pub cursor: Cursor,
+}
+
+/// A lease to be offered.
+#[derive(Debug, Clone)]
+pub struct LeasedAttempt {
+    /// The job.
+    pub job: JobId,
+    /// The attempt.
+    pub attempt: AttemptId,
+    /// Which attempt of the job it is.
+    pub attempt_number: i32,
+    /// The device it was leased to.
+    pub device: DeviceId,
+    /// The epoch.
+    pub epoch: i64,
+    /// The secret. It leaves once, in the offer.
+    pub token: CommitToken,
+    /// The accept deadline.
+    pub expires_at: OffsetDateTime,
+    /// From when it was decided.
+    pub remaining: Duration,
+    /// Until when links to its objects can be used.
+    pub grant_expires_at: OffsetDateTime,
+    /// The service.
+    pub service: String,
+    /// Its parameters.
+    pub params: Value,
+    /// Its inputs: array of `{name, object_key, sha256, size_bytes}`.
+    pub inputs: Value,
+    /// The object that it may write.
+    pub output_key: String,
+    /// The longest output.
+    pub max_output_seconds: u32,
+    /// The longest run.
+    pub max_run: Duration,
+}
+
+impl Store {
+    /// Leases jobs for standing pulls. Pulls of sessions that are not current get nothing.
+    pub async fn lease_round(
+        &self,
+        pulls: Vec<Pull>,
+        cursor: Cursor,
+    ) -> Result<RoundReport, StoreError> {
+        let wanted: u32 = pulls
+            .iter()
+            .map(|pull| pull.slots_free.min(MAX_SLOTS))
+            .sum();
+        // Ids and secrets are made before the transaction: a second run, after an unknown COMMIT,
+        // finds the first one's attempts by them.
+        let seeds = (0..wanted)
+            .map(|_| Seed {
+                attempt: AttemptId::new(),
+                token: mint_commit_token(),
+            })
+            .collect();
+        self.execute(LeaseRound {
+            pulls,
+            seeds,
+            cursor,
+        })
+        .await
+    }
+}
+
+/// The most slots of one device, as the schema has it; an agent may say anything.
+const MAX_SLOTS: u32 = 64;
+/// The most (lane, org) pairs that one round looks at.
+const MAX_PAIRS: i32 = 256;
+
+struct LeaseRound {
+    pulls: Vec<Pull>,
+    seeds: Vec<Seed>,
+    cursor: Cursor,
+}
+
+struct Seed {
+    attempt: AttemptId,
+    token: CommitToken,
+}
+
+impl Transaction for LeaseRound {
+    const NAME: &'static str = "lease_round";
+    type Output = RoundReport;
+
+    async fn run(&self, tx: &mut Tx) -> Result<RoundReport, StoreError> {
+        if tx.rerun {
+            let granted = self.find_granted(tx).await?;
+            if !granted.is_empty() {
+                let leased = self.with_tokens(granted)?;
+                return Ok(RoundReport {
+                    leased,
+                    due: false,
+                    cursor: self.cursor.clone(),
+                });
+            }
+        }
+        let locked = self.lock_rooms(tx).await?;
+        let mut report = RoundReport {
+            leased: Vec::new(),
+            due: locked.due,
+            cursor: locked.cursor.clone(),
+        };
+        if locked.orgs.is_empty() {
+            return Ok(report);
+        }
+        let waiting = pick::pick(tx, &locked, self.seeds.len()).await?;
+        let rooms = self.rooms(&locked, &waiting);
+        let orgs = pick::org_rooms(&locked, &waiting);
+        let candidates = waiting
+            .jobs
+            .iter()
+            .map(|job| job.candidate.clone())
+            .collect();
+        let assignments = assign(rooms, candidates, orgs);
+        if !assignments.is_empty() {
+            let granted = self.grant(tx, &waiting, &assignments).await?;
+            count_blocked(assignments.len() - granted.len());
+            report.leased = self.with_tokens(granted)?;
+        }
+        Ok(report)
+    }
+}
+
+/// Jobs that were assigned and not inserted: each still has a live attempt, which cannot be.
+fn count_blocked(blocked: usize) {
+    if blocked > 0 {
+        let id = "queued_job_has_live_attempt";
+        metrics::counter!("fencepost_invariant_violations_total", "id" => id)
+            .increment(blocked as u64);
+        tracing::error!(
+            blocked,
+            "queued jobs still have a live attempt and were not leased again"
+        );
+    }
+}
+
+fn read_json<T: serde::de::DeserializeOwned>(value: Value) -> Result<T, StoreError> {
+    serde_json::from_value(value)
+        .map_err(|error| StoreError::inconsistent("devices", error.to_string()))
+}

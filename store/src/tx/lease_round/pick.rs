@@ -1,0 +1,155 @@
+//! The second statement: what is taken, and the jobs that may be leased, fairly chosen and locked.
+
+use std::collections::HashMap;
+
+use fencepost_domain::ids::{DeviceId, JobId, OrgId};
+use fencepost_domain::matcher::{Candidate, DeviceRoom, OrgRoom};
+use fencepost_domain::service::{ServiceName, ServiceParams};
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::lock::{Locked, LockedDevice, LockedOrg};
+use super::{LeaseRound, read_json};
+use crate::error::StoreError;
+use crate::run::Tx;
+
+/// What the second statement counted and locked.
+#[derive(Default)]
+pub(super) struct Picked {
+    pub(super) live_of_device: HashMap<Uuid, i64>,
+    pub(super) live_of_org: HashMap<Uuid, i64>,
+    pub(super) jobs: Vec<PickedJob>,
+}
+
+pub(super) struct PickedJob {
+    pub(super) candidate: Candidate,
+    pub(super) extension: &'static str,
+}
+
+impl LeaseRound {
+    /// Slots offered = the smaller of what was pulled for and what is free by the attempt rows.
+    pub(super) fn rooms(&self, locked: &Locked, picked: &Picked) -> Vec<DeviceRoom> {
+        let room = |device: &LockedDevice| {
+            let live = picked.live_of_device.get(&device.id).copied().unwrap_or(0);
+            let pulled = self
+                .pulls
+                .iter()
+                .filter(|pull| pull.device.0 == device.id)
+                .map(|pull| i64::from(pull.slots_free))
+                .max()
+                .unwrap_or(0);
+            let free = usize::try_from(pulled.min(device.slots - live)).unwrap_or(0);
+            DeviceRoom {
+                device: DeviceId(device.id),
+                free,
+                words: device.words.clone(),
+            }
+        };
+        locked.devices.iter().map(room).collect()
+    }
+}
+
+pub(super) fn org_rooms(locked: &Locked, picked: &Picked) -> Vec<OrgRoom> {
+    let room = |org: &LockedOrg| OrgRoom {
+        org: OrgId(org.id),
+        live: picked.live_of_org.get(&org.id).copied().unwrap_or(0),
+        limit: org.max_live_attempts,
+    };
+    locked.orgs.iter().map(room).collect()
+}
+
+/// Counts what is live, takes the heads of every (lane, org) fairly, and locks them.
+#[expect(clippy::too_many_lines, reason = "one statement")]
+pub(super) async fn pick(
+    tx: &mut Tx,
+    locked: &Locked,
+    wanted: usize,
+) -> Result<Picked, StoreError> {
+    let devices: Vec<Uuid> = locked.devices.iter().map(|device| device.id).collect();
+    let lanes: Vec<String> = locked.pairs.iter().map(|pair| pair.lane.clone()).collect();
+    let pair_orgs: Vec<Uuid> = locked.pairs.iter().map(|pair| pair.org_id).collect();
+    let orgs: Vec<Uuid> = locked.orgs.iter().map(|org| org.id).collect();
+    // Twice what can be leased, because some of it may be barred or locked by others.
+    let most = i64::try_from(wanted * 2).unwrap_or(i64::MAX);
+    let heads = most / i64::try_from(lanes.len().max(1)).unwrap_or(1) + 2;
+    let rows = sqlx::query!(
+        r#"-- lease_round: count and pick
+        with clock as materialized (
+            select authority_now() as now
+        ), live_of_device as materialized (
+            select device_id as id, count(*) as live from attempts
+            where device_id = any($1) and ended_at is null group by device_id
+        ), live_of_org as materialized (
+            select org_id as id, count(*) as live from attempts
+            where org_id = any($2) and ended_at is null group by org_id
+        ), heads as materialized (
+            select h.*, row_number() over (partition by h.org_id order by h.queue_key, h.id) as place
+            from unnest($3::text[], $4::uuid[]) as p(lane, org_id) cross join lateral (
+                select id, org_id, queue_key from jobs
+                where queue_key is not null and lane = p.lane and org_id = p.org_id
+                order by queue_key, id limit $5
+            ) h
+        ), chosen as materialized (
+            select heads.id, coalesce(o.live, 0) + heads.place as turn
+            from heads left join live_of_org o on o.id = heads.org_id
+            order by turn, heads.queue_key limit $6
+        ), j as materialized (
+            select jobs.* from jobs, clock
+            where id in (select id from chosen) and queue_key is not null
+                and admission_deadline > clock.now
+            order by id for no key update of jobs skip locked
+        )
+        select j.id as "id?", j.org_id as "org_id?", j.lane as "lane?", j.service as "service?",
+            j.params as "params?",
+            coalesce((select jsonb_object_agg(id, live) from live_of_device), '{}')
+                as "live_of_device!",
+            coalesce((select jsonb_object_agg(id, live) from live_of_org), '{}') as "live_of_org!",
+            -- devices that gave this job's offer back within five minutes
+            array(select device_id from attempts a
+                where a.job_id = j.id and a.accepted_at is null
+                    and a.ended_at > clock.now - interval '5 minutes') as "barred!",
+            -- devices that failed or lost it
+            array(select device_id from attempts a
+                where a.job_id = j.id and a.charged) as "shunned!"
+        from clock left join j on true
+        order by j.queue_key, j.id"#,
+        &devices,
+        &orgs,
+        &lanes,
+        &pair_orgs,
+        heads,
+        most
+    )
+    .fetch_all(&mut **tx)
+    .await?;
+    let mut picked = Picked::default();
+    for row in rows {
+        picked.live_of_device = read_json(row.live_of_device)?;
+        picked.live_of_org = read_json(row.live_of_org)?;
+        let (Some(id), Some(org), Some(lane), Some(service), Some(params)) =
+            (row.id, row.org_id, row.lane, row.service, row.params)
+        else {
+            continue;
+        };
+        picked.jobs.push(PickedJob {
+            candidate: Candidate {
+                job: JobId(id),
+                org: OrgId(org),
+                lane,
+                barred: row.barred.into_iter().map(DeviceId).collect(),
+                shunned: row.shunned.into_iter().map(DeviceId).collect(),
+            },
+            extension: extension(&service, &params),
+        });
+    }
+    Ok(picked)
+}
+
+/// File extension of the service's output; a service that this build does not know gets a plain one.
+fn extension(service: &str, params: &Value) -> &'static str {
+    let service = ServiceName::parse(service);
+    match service.map(|service| ServiceParams::parse(service, params)) {
+        Some(Ok(ServiceParams::Transcode(params))) => params.codec.extension(),
+        Some(Err(_)) | None => "bin",
+    }
+}
