@@ -4,5 +4,9 @@
 //! answer is written; a frame is parsed and handed on. What a lease is worth is decided by the
 //! transactions in `fencepost-store`, and in what order things happen by the actors.
 
+pub mod app;
+pub mod cli;
 pub mod config;
 pub mod http;
+pub mod telemetry;
+pub mod ws;

@@ -1,2 +1,7 @@
-//! `fencepost`.
-fn main() {}
+//! `fencepost`: see [`fencepost_gateway::cli`].
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    fencepost_gateway::cli::run()
+}

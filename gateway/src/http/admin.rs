@@ -1,4 +1,4 @@
-//! What operators' machines ask: `/live`, `/ready`, `/metrics`, on a listener of their own.
+//! What operators' machines ask: `/live`, `/ready`, `/actors`, `/metrics`, on a listener of their own.
 
 use actix_web::http::header::CONTENT_TYPE;
 use actix_web::web::{self, ServiceConfig};
@@ -13,6 +13,7 @@ pub fn routes(config: &mut ServiceConfig) {
     config
         .route("/live", web::get().to(live))
         .route("/ready", web::get().to(ready))
+        .route("/actors", web::get().to(actors))
         .route("/metrics", web::get().to(metrics));
 }
 
@@ -30,6 +31,11 @@ async fn ready(state: web::Data<AppState>) -> HttpResponse {
     } else {
         HttpResponse::ServiceUnavailable().json(answer)
     }
+}
+
+/// How each actor is.
+async fn actors(state: web::Data<AppState>) -> HttpResponse {
+    HttpResponse::Ok().json(state.actors.snapshot().await)
 }
 
 async fn metrics(request: HttpRequest) -> HttpResponse {

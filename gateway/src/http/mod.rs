@@ -44,6 +44,7 @@ pub fn routes(config: &mut ServiceConfig) {
         .service(resource("/v1/services").route(web::get().to(services::list)))
         .service(resource("/v1/balance").route(web::get().to(balance::get)))
         .service(resource("/v1/provider/pair").route(web::post().to(pair::pair)))
+        .service(resource("/v1/provider/ws").route(web::get().to(crate::ws::upgrade)))
         .default_service(web::to(no_such_address));
 }
 

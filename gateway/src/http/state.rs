@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use fencepost_actors::ActorSystem;
 use fencepost_domain::ids::UploadId;
 use fencepost_store::Store;
 use fencepost_store::artifacts::{ArtifactStore, Direction, Grant, Holder, LinkSigner};
-use fencepost_store::tx::cancel_job::Cancelled;
 use time::OffsetDateTime;
 
 use crate::config::Config;
@@ -21,6 +21,10 @@ pub struct AppState {
     pub signer: LinkSigner,
     /// What the operator chose.
     pub config: Arc<Config>,
+    /// What happens, in what order.
+    pub actors: ActorSystem,
+    /// Whether the programs that check outputs were found.
+    pub can_verify: bool,
 }
 
 impl AppState {
@@ -46,18 +50,21 @@ impl AppState {
         })
     }
 
-    /// Tells the matcher that there is something to match.
-    pub fn job_submitted(&self) {}
-
-    /// Tells the device of a cancelled job to stop, and its session which slot is free.
-    pub fn job_cancelled(&self, _cancelled: Cancelled) {}
-
     /// Why this process cannot do its work at the moment; empty if it can.
     pub async fn troubles(&self) -> Vec<String> {
-        match self.store.ping().await {
-            Ok(()) => Vec::new(),
-            Err(error) => vec![error.to_string()],
+        let mut troubles = Vec::new();
+        if let Err(error) = self.store.ping().await {
+            troubles.push(error.to_string());
         }
+        for round in self.actors.loops().iter().filter(|round| !round.is_good()) {
+            let age = round.age().as_secs();
+            troubles.push(format!("the {} has not come round for {age} s", round.name));
+        }
+        if !self.can_verify {
+            troubles
+                .push("ffmpeg and ffprobe were not found: outputs cannot be checked".to_owned());
+        }
+        troubles
     }
 
     /// A signed link, absolute where we know how others reach us.

@@ -20,5 +20,7 @@ mod intake;
 mod outlet;
 mod reading;
 mod transport;
+mod upgrade;
 
 pub use connection::remember;
+pub use upgrade::upgrade;

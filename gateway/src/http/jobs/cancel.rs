@@ -27,6 +27,6 @@ pub async fn cancel(
         "status": cancelled.status,
         "changed": cancelled.changed,
     });
-    state.job_cancelled(cancelled);
+    state.actors.job_cancelled(&cancelled);
     Ok(HttpResponse::Ok().json(answer))
 }

@@ -24,7 +24,7 @@ pub async fn create(
     let job = order.id;
     let submitted = state.store.submit_job(order).await?;
     refusal(&submitted)?;
-    state.job_submitted();
+    state.actors.job_submitted();
     // The job exists: whatever goes wrong from here on must not look like a refusal.
     let shown = match state.store.job(buyer.org, job).await {
         Ok(Some(stored)) => view::job(&stored),

@@ -16,6 +16,8 @@ pub use get::get;
 pub use list::list;
 pub use output::output;
 
+pub(crate) use order::is_label;
+
 use fencepost_domain::ids::JobId;
 
 use super::problem::Problem;

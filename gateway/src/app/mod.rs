@@ -1,0 +1,180 @@
+//! One gateway: how its parts are put together, and in what order they stop.
+//!
+//! Everything that can be wrong is found before the first connection is taken: configuration,
+//! schema, folders, addresses. Stopping goes the other way round: no new connections, then the
+//! actors (no more offers, live leases renewed once, sockets closed with 1012), then the requests
+//! that are still running, then the database.
+
+mod servers;
+mod signals;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fencepost_actors::{ActorSettings, ActorSystem, Dependencies};
+use fencepost_media::{Overrides, Tools};
+use fencepost_protocol::Intervals;
+use fencepost_store::artifacts::{ArtifactError, ArtifactStore, LinkSigner};
+use fencepost_store::{Store, StoreError, StoreSettings};
+
+pub use signals::until_told_to_stop;
+
+use crate::config::{Config, ConfigError, LeasesConfig, VerifierConfig};
+use crate::http::state::AppState;
+use servers::{Running, start_admin, start_api};
+
+/// Why a gateway cannot run.
+#[derive(Debug, thiserror::Error)]
+pub enum AppError {
+    /// The configuration is refused.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The database is away, or its schema is another one.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The folder for artifacts cannot be used.
+    #[error("artifacts.dir: {0}")]
+    Artifacts(#[from] ArtifactError),
+    /// An address cannot be listened on.
+    #[error("{key}: cannot listen on {address}: {error}")]
+    Listen {
+        /// The configuration key of the address.
+        key: &'static str,
+        /// The address.
+        address: SocketAddr,
+        /// What the system says.
+        error: std::io::Error,
+    },
+    /// A server or the actors ended by themselves.
+    #[error("{0} ended unexpectedly")]
+    Ended(&'static str),
+}
+
+/// A running gateway.
+pub struct Gateway {
+    state: AppState,
+    api: Running,
+    admin: Running,
+}
+
+impl Gateway {
+    /// Starts a gateway. Needs a running actix system, which it lives in.
+    pub async fn start(config: Config) -> Result<Self, AppError> {
+        let metrics = crate::telemetry::metrics()?;
+        let store = open_store(&config)?;
+        store.check_schema().await?;
+        let artifacts = ArtifactStore::on_disk(&config.artifacts.dir)?;
+        let signer = LinkSigner::new(config.artifacts.signing_key()?);
+        let tools = find_tools(&config.verifier).await;
+        let can_verify = tools.is_some();
+        let actors = ActorSystem::start(Dependencies {
+            store: store.clone(),
+            artifacts: artifacts.clone(),
+            signer: signer.clone(),
+            tools,
+            settings: actor_settings(&config),
+        });
+        let state = AppState {
+            store,
+            artifacts,
+            signer,
+            config: Arc::new(config),
+            actors,
+            can_verify,
+        };
+        let api = start_api(&state)?;
+        let admin = start_admin(&state, metrics)?;
+        tracing::info!(http = %api.address(), admin = %admin.address(), "the gateway is up");
+        Ok(Self { state, api, admin })
+    }
+
+    /// Where buyers and agents connect.
+    pub fn http_address(&self) -> SocketAddr {
+        self.api.address()
+    }
+
+    /// Where metrics and health are.
+    pub fn admin_address(&self) -> SocketAddr {
+        self.admin.address()
+    }
+
+    /// The store, for commands that run beside the gateway.
+    pub fn store(&self) -> &Store {
+        &self.state.store
+    }
+
+    /// Waits until a part of the gateway ends by itself, which it should not.
+    pub async fn ended(&mut self) -> AppError {
+        tokio::select! {
+            () = self.api.ended() => AppError::Ended("the API's server"),
+            () = self.admin.ended() => AppError::Ended("the admin server"),
+        }
+    }
+
+    /// Stops in order. What takes too long is cut off.
+    pub async fn stop(self) {
+        tracing::info!("the gateway stops: no new connections, running requests may finish");
+        self.api.pause().await;
+        self.state.actors.shut_down();
+        self.api.stop().await;
+        self.admin.stop().await;
+        self.state.store.close().await;
+        tracing::info!("the gateway has stopped");
+    }
+}
+
+/// Opens the configured database; connections are made on first use.
+pub fn open_store(config: &Config) -> Result<Store, AppError> {
+    let url = config.database.url()?;
+    let leases = &config.leases;
+    let settings = StoreSettings {
+        lease_ttl: leases.ttl,
+        offer_accept: leases.accept,
+        cancel_grace: leases.cancel_grace,
+        verification_takeover: leases.verification_takeover,
+        grant: leases.grant,
+        max_connections: config.database.max_connections,
+    };
+    Ok(Store::open(url.expose(), settings)?)
+}
+
+/// The programs that check outputs. Without them the gateway runs, and says that it is not ready.
+async fn find_tools(config: &VerifierConfig) -> Option<Tools> {
+    let overrides = Overrides {
+        ffmpeg: config.ffmpeg.clone(),
+        ffprobe: config.ffprobe.clone(),
+    };
+    match Tools::find(&overrides).await {
+        Ok(tools) => Some(tools),
+        Err(error) => {
+            tracing::error!(%error, "outputs cannot be checked, so no job can succeed");
+            None
+        }
+    }
+}
+
+fn actor_settings(config: &Config) -> ActorSettings {
+    let leases = &config.leases;
+    ActorSettings {
+        intervals: intervals(leases),
+        sweep: leases.sweep.std(),
+        pull: leases.pull.std(),
+        verification_renewal: leases.verification_takeover.std() / 3,
+        verifications: config.verifier.concurrency,
+        max_output_bytes: config.artifacts.max_upload_bytes,
+    }
+}
+
+/// What agents are told in `welcome`.
+fn intervals(leases: &LeasesConfig) -> Intervals {
+    let ms = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    Intervals {
+        lease_ttl_ms: ms(leases.ttl.std()),
+        renew_ms: ms(leases.renew.std()),
+        answer_ms: ms(leases.answer.std()),
+        heartbeat_ms: ms(leases.heartbeat.std()),
+        dead_ms: ms(leases.session_dead.std()),
+        reconnect_max_ms: ms(leases.reconnect_max.std()),
+    }
+}

@@ -1,0 +1,182 @@
+//! `fencepost device …`
+
+use clap::{Args, Subcommand};
+use fencepost_domain::duration::LeaseDuration;
+use fencepost_domain::ids::{DeviceId, ProviderId};
+use fencepost_store::Store;
+use fencepost_store::admin::NewEnrollment;
+use fencepost_store::views::DeviceView;
+use serde_json::{Value, json};
+use time::format_description::well_known::Rfc3339;
+
+use super::error::CliError;
+use super::org;
+use super::report::{Report, table};
+use crate::http::jobs::is_label;
+
+const SHORTEST: LeaseDuration = LeaseDuration::seconds(60);
+const LONGEST: LeaseDuration = LeaseDuration::seconds(3600);
+
+/// Macs.
+#[derive(Debug, Subcommand)]
+pub(super) enum DeviceCommand {
+    /// Make a one-use code with which a Mac is paired.
+    Enroll(EnrollArgs),
+    /// List all devices.
+    List,
+    /// Let a device work no more: its sessions are closed.
+    Disable {
+        /// The device.
+        device: DeviceId,
+    },
+    /// Let a device work again.
+    Enable {
+        /// The device.
+        device: DeviceId,
+    },
+    /// Give a device no new work; what it holds goes on.
+    Drain {
+        /// The device.
+        device: DeviceId,
+    },
+    /// Give a drained device work again.
+    Undrain {
+        /// The device.
+        device: DeviceId,
+    },
+}
+
+/// What a code is for.
+#[derive(Debug, Args)]
+pub(super) struct EnrollArgs {
+    /// Who owns the device and earns.
+    #[arg(long)]
+    provider: ProviderId,
+    /// The device to pair again, which voids its token; without it, a new one.
+    #[arg(long)]
+    device: Option<DeviceId>,
+    /// The org (id or name) whose own device it is, for jobs that ask for own devices.
+    #[arg(long)]
+    own_org: Option<String>,
+    /// A label for placement. May be repeated.
+    #[arg(long = "label", value_name = "LABEL")]
+    labels: Vec<String>,
+    /// How long the code can be used, 60s to 1h.
+    #[arg(long, default_value = "15m")]
+    valid_for: LeaseDuration,
+}
+
+pub(super) async fn run(store: &Store, command: &DeviceCommand) -> Result<Report, CliError> {
+    match command {
+        DeviceCommand::Enroll(args) => enroll(store, args).await,
+        DeviceCommand::List => list(store).await,
+        DeviceCommand::Disable { device } => {
+            let found = store.set_device_enabled(*device, false).await?;
+            switched(*device, found, "is disabled")
+        }
+        DeviceCommand::Enable { device } => {
+            let found = store.set_device_enabled(*device, true).await?;
+            switched(*device, found, "is enabled")
+        }
+        DeviceCommand::Drain { device } => {
+            let found = store.set_device_draining(*device, true).await?;
+            switched(*device, found, "gets no new work")
+        }
+        DeviceCommand::Undrain { device } => {
+            let found = store.set_device_draining(*device, false).await?;
+            switched(*device, found, "gets work again")
+        }
+    }
+}
+
+async fn enroll(store: &Store, args: &EnrollArgs) -> Result<Report, CliError> {
+    if !(SHORTEST..=LONGEST).contains(&args.valid_for) {
+        let problem = format!("--valid-for must be between {SHORTEST} and {LONGEST}");
+        return Err(CliError::Refused(problem));
+    }
+    if let Some(label) = args.labels.iter().find(|label| !is_label(label)) {
+        let problem = "is not a label: 1 to 63 of the characters a-z, 0-9, '.', '_' and '-'";
+        return Err(CliError::Refused(format!("{label:?} {problem}")));
+    }
+    let own_org = match &args.own_org {
+        Some(org) => Some(org::find(store, org).await?),
+        None => None,
+    };
+    let enrollment = NewEnrollment {
+        provider: args.provider,
+        device: args.device,
+        own_org,
+        labels: args.labels.clone(),
+        valid_for: args.valid_for,
+    };
+    let code = store.create_enrollment(enrollment).await?;
+    let code = code.ok_or_else(|| CliError::unknown("such provider or device", args.provider))?;
+    let text = format!(
+        "{}\nThe code works once, within {}. On the Mac: fencepost-agent pair",
+        code.expose(),
+        args.valid_for
+    );
+    let json = json!({
+        "code": code.expose(),
+        "provider_id": args.provider,
+        "valid_for": args.valid_for,
+    });
+    Ok(Report::new(text, json))
+}
+
+async fn list(store: &Store) -> Result<Report, CliError> {
+    let devices = store.devices().await?;
+    let rows: Vec<_> = devices.iter().map(row).collect();
+    let headings = ["DEVICE", "NAME", "PROVIDER", "STATE", "SLOTS", "AGENT"];
+    let json: Vec<Value> = devices.iter().map(as_json).collect();
+    Ok(Report::new(
+        table(&headings, &rows),
+        json!({ "devices": json }),
+    ))
+}
+
+fn state(device: &DeviceView) -> &'static str {
+    match (device.enabled, device.draining) {
+        (false, _) => "disabled",
+        (true, true) => "draining",
+        (true, false) => "enabled",
+    }
+}
+
+fn row(device: &DeviceView) -> Vec<String> {
+    vec![
+        device.id.to_string(),
+        device.name.clone(),
+        device.provider.clone(),
+        state(device).to_owned(),
+        format!("{}/{}", device.live_attempts, device.slots),
+        device
+            .agent_version
+            .clone()
+            .unwrap_or_else(|| "never connected".to_owned()),
+    ]
+}
+
+fn as_json(device: &DeviceView) -> Value {
+    json!({
+        "device_id": device.id,
+        "name": device.name,
+        "provider": device.provider,
+        "state": state(device),
+        "slots": device.slots,
+        "live_attempts": device.live_attempts,
+        "words": device.words,
+        "agent_version": device.agent_version,
+        "connected_at": device.connected_at.and_then(|at| at.format(&Rfc3339).ok()),
+    })
+}
+
+fn switched(device: DeviceId, found: bool, what: &str) -> Result<Report, CliError> {
+    if !found {
+        return Err(CliError::unknown("device", device));
+    }
+    Ok(Report::new(
+        format!("The device {device} {what}."),
+        json!({ "device_id": device }),
+    ))
+}

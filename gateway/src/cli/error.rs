@@ -1,0 +1,82 @@
+//! Why a command did not do what was asked.
+
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+use fencepost_store::StoreError;
+use serde_json::json;
+
+use crate::app::AppError;
+use crate::config::ConfigError;
+
+/// Why a command failed.
+#[derive(Debug, thiserror::Error)]
+pub enum CliError {
+    /// The configuration is refused.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The gateway cannot run.
+    #[error(transparent)]
+    App(AppError),
+    /// The database said no, or is away.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Our own Postgres does not start.
+    #[error(transparent)]
+    Postgres(#[from] fencepost_embedded::EmbeddedError),
+    /// What was asked for cannot be done.
+    #[error("{0}")]
+    Refused(String),
+    /// A file or stdout cannot be used.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+impl From<AppError> for CliError {
+    fn from(error: AppError) -> Self {
+        match error {
+            AppError::Config(error) => Self::Config(error),
+            AppError::Store(error) => Self::Store(error),
+            other @ (AppError::Artifacts(_) | AppError::Listen { .. } | AppError::Ended(_)) => {
+                Self::App(other)
+            }
+        }
+    }
+}
+
+impl CliError {
+    /// There is no such thing.
+    pub(super) fn unknown(what: &str, name: impl std::fmt::Display) -> Self {
+        Self::Refused(format!("there is no {what} {name}"))
+    }
+
+    /// 2 for a wrong configuration, 1 for anything else.
+    pub(super) fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Config(_) => ExitCode::from(2),
+            Self::App(_) | Self::Store(_) | Self::Postgres(_) | Self::Refused(_) | Self::Io(_) => {
+                ExitCode::FAILURE
+            }
+        }
+    }
+
+    /// Says it on stderr.
+    pub(super) fn print(&self, as_json: bool) -> io::Result<()> {
+        let mut stderr = io::stderr().lock();
+        if as_json {
+            writeln!(stderr, "{}", json!({ "error": self.to_string() }))
+        } else {
+            writeln!(stderr, "error: {self}")
+        }
+    }
+}
+
+/// Turns "this name is taken", which only the database knows, into a sentence.
+pub(super) fn name_taken(error: StoreError, what: &str, name: &str) -> CliError {
+    match &error {
+        StoreError::Database(cause) if matches!(cause.as_database_error(), Some(cause) if cause.is_unique_violation()) => {
+            CliError::Refused(format!("there is already a {what} named {name:?}"))
+        }
+        _ => CliError::Store(error),
+    }
+}

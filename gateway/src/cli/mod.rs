@@ -1,0 +1,192 @@
+//! `fencepost`: what can be said on the command line, and who does it.
+//!
+//! Every command takes the same configuration. What a command has to say goes to stdout, readable
+//! or as one JSON object (`--json`); logs and errors go to stderr. Secrets are never arguments.
+
+mod amount;
+mod credit;
+mod dev;
+mod device;
+mod error;
+mod key;
+mod org;
+mod provider;
+mod report;
+mod serve;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+pub use error::CliError;
+pub use report::Report;
+
+use crate::app::open_store;
+use crate::config::{Config, Origins, load};
+use fencepost_store::Store;
+
+/// The control plane for media work on other people's Macs.
+#[derive(Debug, Parser)]
+#[command(name = "fencepost", version, max_term_width = 100)]
+struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// What every command takes.
+#[derive(Debug, Args)]
+pub struct Global {
+    /// Configuration file; fencepost.toml in this folder is read if there is one.
+    #[arg(long, global = true, env = "FENCEPOST_CONFIG", value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// One configuration key, such as --set http.bind=127.0.0.1:9000. May be repeated.
+    #[arg(long = "set", global = true, value_name = "KEY=VALUE", value_parser = key_value)]
+    set: Vec<(String, String)>,
+    /// Answer with one JSON object.
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+impl Global {
+    /// The configuration, put together and checked.
+    pub fn load(&self) -> Result<Config, CliError> {
+        let origins = Origins::from_process(self.config.clone(), self.set.clone());
+        Ok(load(&origins)?)
+    }
+
+    /// The configured database, with the schema that this build needs.
+    async fn store(&self) -> Result<Store, CliError> {
+        let store = open_store(&self.load()?)?;
+        store.check_schema().await?;
+        Ok(store)
+    }
+
+    /// Shows what a command has to say.
+    pub fn show(&self, report: &Report) -> Result<(), CliError> {
+        Ok(report.print(self.json)?)
+    }
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run a gateway.
+    Serve,
+    /// Bring the database's schema to this version.
+    Migrate,
+    /// Run everything on this machine, with a Postgres of its own, and set up an org to try it.
+    Dev(dev::DevArgs),
+    /// Look at the configuration.
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// Buyers' accounts.
+    #[command(subcommand)]
+    Org(org::OrgCommand),
+    /// Buyers' API keys.
+    #[command(subcommand)]
+    Key(key::KeyCommand),
+    /// Accounts that own devices and earn.
+    #[command(subcommand)]
+    Provider(provider::ProviderCommand),
+    /// Buyers' money.
+    #[command(subcommand)]
+    Credit(credit::CreditCommand),
+    /// Macs.
+    #[command(subcommand)]
+    Device(device::DeviceCommand),
+}
+
+#[derive(Debug, Subcommand)]
+enum ConfigCommand {
+    /// Check the configuration and show it, without its secrets.
+    Check,
+}
+
+/// Runs the command line of this process.
+pub fn run() -> ExitCode {
+    let cli = Cli::parse();
+    let outcome = actix_web::rt::System::new().block_on(dispatch(&cli));
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Nothing is left to be told if not even stderr can be written.
+            let _ = error.print(cli.global.json);
+            error.exit_code()
+        }
+    }
+}
+
+async fn dispatch(cli: &Cli) -> Result<(), CliError> {
+    let global = &cli.global;
+    match &cli.command {
+        Command::Serve => serve::serve(global).await,
+        Command::Migrate => migrate(global).await,
+        Command::Dev(args) => dev::dev(global, args).await,
+        Command::Config(ConfigCommand::Check) => check_config(global),
+        Command::Org(command) => global.show(&org::run(&global.store().await?, command).await?),
+        Command::Key(command) => global.show(&key::run(&global.store().await?, command).await?),
+        Command::Provider(command) => {
+            global.show(&provider::run(&global.store().await?, command).await?)
+        }
+        Command::Credit(command) => {
+            global.show(&credit::run(&global.store().await?, command).await?)
+        }
+        Command::Device(command) => {
+            global.show(&device::run(&global.store().await?, command).await?)
+        }
+    }
+}
+
+async fn migrate(global: &Global) -> Result<(), CliError> {
+    let store = open_store(&global.load()?)?;
+    store.migrate().await?;
+    store.check_schema().await?;
+    global.show(&Report::new(
+        "The database's schema is up to date.",
+        serde_json::json!({}),
+    ))
+}
+
+fn check_config(global: &Global) -> Result<(), CliError> {
+    let config = global.load()?;
+    let text = toml::to_string_pretty(&config).map_err(|error| {
+        CliError::Refused(format!("the configuration cannot be shown: {error}"))
+    })?;
+    let json = serde_json::to_value(&config).map_err(|error| {
+        CliError::Refused(format!("the configuration cannot be shown: {error}"))
+    })?;
+    global.show(&Report::new(
+        format!("{text}\nThe configuration is valid."),
+        json,
+    ))
+}
+
+fn key_value(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text
+        .split_once('=')
+        .ok_or("write KEY=VALUE, such as http.workers=4")?;
+    Ok((key.trim().to_owned(), value.trim().to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_flag_for_one_key_is_split_at_the_first_equals_sign() {
+        assert_eq!(
+            key_value("a.b = c=d"),
+            Ok(("a.b".to_owned(), "c=d".to_owned()))
+        );
+        assert!(key_value("a.b").is_err());
+    }
+}

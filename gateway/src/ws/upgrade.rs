@@ -1,0 +1,45 @@
+//! `GET /v1/provider/ws`: a device's token opens a session.
+//!
+//! The session's number is minted before the upgrade is answered, so that of two sockets of one
+//! device it is known which is newer, whichever comes to speak first.
+
+use actix_web::http::header::UPGRADE;
+use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web_actors::ws::WsResponseBuilder;
+use fencepost_protocol::MAX_MESSAGE_BYTES;
+
+use super::connection::Cutter;
+use super::intake::{Intake, Level};
+use super::transport::{OpenSession, Transport};
+use crate::http::auth::bearer;
+use crate::http::problem::{Problem, ProblemCode};
+use crate::http::state::AppState;
+
+/// Authenticates, mints the session's number, and hands the socket to a new session.
+pub async fn upgrade(
+    request: HttpRequest,
+    state: web::Data<AppState>,
+    payload: web::Payload,
+) -> Result<HttpResponse, Problem> {
+    if !request.headers().contains_key(UPGRADE) {
+        let detail = "agents connect here with a WebSocket";
+        return Err(Problem::new(ProblemCode::UpgradeRequired, detail));
+    }
+    let unauthorized = || {
+        let detail = "the device token is unknown or void, or the device is disabled";
+        Problem::new(ProblemCode::Unauthorized, detail)
+    };
+    let token = bearer(&request, &["fp_device_"]).ok_or_else(unauthorized)?;
+    let minted = state.store.mint_session(&token).await?;
+    let (device, session) = minted.ok_or_else(unauthorized)?;
+    tracing::info!(device.id = %device, session = %session, "an agent connects");
+    let actors = state.actors.clone();
+    let open: OpenSession =
+        Box::new(move |socket| Some(actors.open_session(device, session, socket)));
+    let level = Level::default();
+    let transport = Transport::new(open, level.clone(), Cutter::of(&request));
+    WsResponseBuilder::new(transport, &request, Intake::new(payload, level))
+        .frame_size(MAX_MESSAGE_BYTES)
+        .start()
+        .map_err(|error| Problem::new(ProblemCode::UpgradeRequired, error.to_string()))
+}
