@@ -1,5 +1,6 @@
 //! How the process reports about itself: log lines, and numbers for `/metrics`.
 
+use std::io::IsTerminal as _;
 use std::sync::OnceLock;
 
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
@@ -20,7 +21,10 @@ pub fn init_logs(config: &TelemetryConfig) -> Result<(), ConfigError> {
         .with_env_filter(filter)
         .with_writer(std::io::stderr);
     let started = match config.format {
-        LogFormat::Text => builder.with_target(false).try_init(),
+        LogFormat::Text => builder
+            .with_target(false)
+            .with_ansi(std::io::stderr().is_terminal())
+            .try_init(),
         LogFormat::Json => builder.json().flatten_event(true).try_init(),
     };
     if let Err(error) = started {

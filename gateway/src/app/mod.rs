@@ -116,7 +116,7 @@ impl Gateway {
     pub async fn stop(self) {
         tracing::info!("the gateway stops: no new connections, running requests may finish");
         self.api.pause().await;
-        self.state.actors.shut_down();
+        self.state.actors.shut_down().await;
         self.api.stop().await;
         self.admin.stop().await;
         self.state.store.close().await;

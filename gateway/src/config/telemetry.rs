@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub struct TelemetryConfig {
     /// `text` for people, `json` for machines.
     pub format: LogFormat,
-    /// What is logged, such as `info` or `info,fencepost_actors=debug`.
+    /// What is logged, such as `info` or `debug,actix_server=warn`.
     pub level: String,
 }
 
@@ -26,7 +26,7 @@ impl Default for TelemetryConfig {
     fn default() -> Self {
         Self {
             format: LogFormat::Text,
-            level: "info".to_owned(),
+            level: "info,actix_server=warn".to_owned(),
         }
     }
 }
