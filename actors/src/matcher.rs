@@ -27,6 +27,8 @@ use crate::sweeper::{SweepNow, Sweeper};
 use crate::system::ShutDown;
 
 const MAILBOX: usize = 8192;
+/// The most devices of one round.
+const MAX_PULLS: usize = 256;
 /// How often a round runs without being nudged.
 pub(crate) const POLL: Duration = Duration::from_secs(1);
 
@@ -247,9 +249,12 @@ impl Handler<RunRound> for Matcher {
     type Result = AtomicResponse<Self, ()>;
     fn handle(&mut self, _: RunRound, _: &mut Self::Context) -> Self::Result {
         self.queued = false;
-        let pulls: Vec<_> = self
-            .standing
-            .iter()
+        // Whoever has waited longest first, in case there are more than one round takes.
+        let mut standing: Vec<_> = self.standing.iter().collect();
+        standing.sort_by_key(|(_, standing)| standing.since);
+        let pulls: Vec<_> = standing
+            .into_iter()
+            .take(MAX_PULLS)
             .map(|(device, standing)| Pull {
                 device: *device,
                 session: standing.session,

@@ -3,19 +3,14 @@
 //! A reconciler: it takes no input, asks Postgres what is due, in batches, and can run at any time,
 //! twice, late, or on several gateways. It runs by its timer and when it is nudged.
 
-use std::future::Future;
-
 use actix::{
     Actor, ActorFutureExt, AsyncContext, AtomicResponse, Context, Handler, Message, MessageResult,
     WrapFuture,
 };
-use fencepost_domain::ids::AttemptId;
 use fencepost_domain::service::ServiceName;
-use fencepost_store::tx::record_progress::{Progress, ProgressAnswer};
 use fencepost_store::{Store, StoreError};
 use serde_json::json;
 
-use crate::batch::BatchCall;
 use crate::finalizer::Finalizer;
 use crate::health::LoopHealth;
 use crate::matcher::Matcher;
@@ -27,23 +22,6 @@ use crate::supervision::{Handle, refused};
 const BATCH: u32 = 200;
 /// The most batches of one sweep, so that a flood does not keep it from ever finishing.
 const MAX_BATCHES: u32 = 20;
-
-/// `record_progress` as a batch.
-pub struct ProgressCall(pub Store);
-
-impl BatchCall for ProgressCall {
-    type Request = Progress;
-    type Answer = ProgressAnswer;
-    fn subject(request: &Progress) -> AttemptId {
-        request.claim.attempt
-    }
-    fn call(
-        &self,
-        requests: Vec<Progress>,
-    ) -> impl Future<Output = Result<Vec<ProgressAnswer>, StoreError>> + Send {
-        self.0.record_progress(requests)
-    }
-}
 
 /// What the sweeper talks to.
 #[derive(Clone)]

@@ -21,10 +21,10 @@ use crate::health::LoopHealth;
 use crate::matcher::{Matcher, POLL};
 use crate::messages::{Nudge, Snapshot};
 use crate::registry::{ListSessions, Registry, RouteEnds, RouteStop};
-use crate::session::{DeviceSession, Neighbours, OfferLinks};
+use crate::session::{DeviceSession, Neighbours, OfferLinks, ProgressCall};
 use crate::settings::ActorSettings;
 use crate::supervision::{Handle, supervise};
-use crate::sweeper::{ProgressCall, Sweeper, SweeperLinks};
+use crate::sweeper::{Sweeper, SweeperLinks};
 use crate::transport::{FromTransport, ToTransport};
 use crate::verifier::Verifier;
 

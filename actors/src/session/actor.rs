@@ -16,6 +16,7 @@ use fencepost_store::tx::lease_round::Pull;
 
 use super::core::{Effect, SessionCore, send};
 use super::lanes::{Operation, OperationKind};
+use super::progress::ProgressCall;
 use super::{answers, greeting, offers};
 use crate::batch::Batcher;
 use crate::finalizer::Finalizer;
@@ -27,7 +28,6 @@ use crate::messages::{
 use crate::registry::{Register, Registry, Unregister};
 use crate::settings::ActorSettings;
 use crate::supervision::{Handle, refused};
-use crate::sweeper::ProgressCall;
 use crate::transport::{FromTransport, ToTransport};
 
 /// How many messages may wait for a session: what its socket, its matcher and a sweep may send

@@ -6,7 +6,9 @@ mod core;
 mod greeting;
 mod lanes;
 mod offers;
+mod progress;
 mod slots;
 
 pub use actor::{DeviceSession, Neighbours};
 pub use offers::OfferLinks;
+pub use progress::ProgressCall;

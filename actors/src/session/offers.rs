@@ -1,6 +1,6 @@
 //! Offers and the links in them.
 
-use fencepost_domain::fencing::{FenceViolation, LeaseClaim, Operation};
+use fencepost_domain::fencing::{LeaseClaim, Operation};
 use fencepost_domain::ids::AttemptId;
 use fencepost_protocol::{Code, GatewayFrame, InputGrant, LeaseOffer, Limits, OutputGrant};
 use fencepost_store::Store;
@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use time::OffsetDateTime;
 
-use super::answers::{millis, rejected, trouble};
+use super::answers::{millis, refused, rejected, trouble};
 
 /// Signs what an attempt may read and write.
 #[derive(Debug, Clone)]
@@ -80,20 +80,18 @@ impl OfferLinks {
         name: &str,
         direction: &str,
     ) -> GatewayFrame {
-        let (output_key, inputs, until) = match store.grantable(claim).await {
-            Ok(Some(found)) => found,
-            Ok(None) => {
-                let code = Code::for_violation(Operation::Grant, FenceViolation::StaleEpoch);
-                return rejected(code, None);
-            }
+        let granted = match store.grant_objects(claim).await {
+            Ok(Ok(granted)) => granted,
+            Ok(Err(refusal)) => return refused(Operation::Grant, refusal),
             Err(_) => return trouble(),
         };
+        let until = granted.expires_at;
         match direction {
             "put" if name == "output" => GatewayFrame::Granted {
-                url: self.put(&output_key, claim.attempt, until),
-                object_key: output_key,
+                url: self.put(&granted.output_key, claim.attempt, until),
+                object_key: granted.output_key,
             },
-            "get" => match stored_inputs(&inputs)
+            "get" => match stored_inputs(&granted.inputs)
                 .into_iter()
                 .find(|input| input.name == name)
             {

@@ -4,7 +4,8 @@
 //! What a job needs is a set of words (its *lane*): the service, codecs or hardware to be proven,
 //! labels, or `own:<org>` for the org's own devices. A device may run a job if it has every word.
 
-use std::collections::BTreeSet;
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap, HashMap, VecDeque};
 
 use crate::ids::{DeviceId, JobId, OrgId};
 use crate::service::Capability;
@@ -78,62 +79,84 @@ pub struct Assignment {
 /// goes first, so that one org's thousand jobs do not delay another's one.
 pub fn assign(
     mut devices: Vec<DeviceRoom>,
-    mut candidates: Vec<Candidate>,
-    mut orgs: Vec<OrgRoom>,
+    candidates: &[Candidate],
+    orgs: &[OrgRoom],
 ) -> Vec<Assignment> {
+    let mut queues: HashMap<OrgId, VecDeque<usize>> = HashMap::new();
+    for (position, candidate) in candidates.iter().enumerate() {
+        queues.entry(candidate.org).or_default().push_back(position);
+    }
+    // Smallest first: fewest live attempts, then whose head has waited longest.
+    let mut turns: BinaryHeap<_> = orgs
+        .iter()
+        .filter_map(|room| {
+            let head = queues.get(&room.org)?.front()?;
+            Some(Reverse((room.live, *head, room.org)))
+        })
+        .collect();
+    let able = devices_by_lane(&devices, candidates);
     let mut assignments = Vec::new();
-    while let Some((position, device)) = next_choice(&devices, &candidates, &orgs) {
-        let candidate = candidates.remove(position);
-        devices[device].free -= 1;
-        if let Some(org) = orgs.iter_mut().find(|room| room.org == candidate.org) {
-            org.live += 1;
+    while let Some(Reverse((live, head, org))) = turns.pop() {
+        let limit = orgs
+            .iter()
+            .find(|room| room.org == org)
+            .and_then(|room| room.limit);
+        if limit.is_some_and(|limit| live >= limit) {
+            continue;
         }
-        assignments.push(Assignment {
-            job: candidate.job,
-            device: devices[device].device,
-        });
+        let candidate = &candidates[head];
+        let device = best_device(&devices, &able[candidate.lane.as_str()], candidate);
+        if let Some(device) = device {
+            devices[device].free -= 1;
+            let device = devices[device].device;
+            assignments.push(Assignment {
+                job: candidate.job,
+                device,
+            });
+        }
+        if let Some(queue) = queues.get_mut(&org) {
+            queue.pop_front();
+            let live = live + i64::from(device.is_some());
+            turns.extend(queue.front().map(|head| Reverse((live, *head, org))));
+        }
     }
     assignments
 }
 
-/// The fairest candidate that some device can take: positions of both.
-fn next_choice(
+/// For each lane, the positions of the devices that have all its words.
+fn devices_by_lane<'a>(
     devices: &[DeviceRoom],
-    candidates: &[Candidate],
-    orgs: &[OrgRoom],
-) -> Option<(usize, usize)> {
-    candidates
-        .iter()
-        .enumerate()
-        .filter_map(|(position, candidate)| {
-            let room = orgs.iter().find(|room| room.org == candidate.org)?;
-            let open = room.limit.is_none_or(|limit| room.live < limit);
-            let device = open.then(|| best_device(devices, candidate))??;
-            Some((room.live, position, device))
-        })
-        .min()
-        .map(|(_, position, device)| (position, device))
+    candidates: &'a [Candidate],
+) -> HashMap<&'a str, Vec<usize>> {
+    let mut able = HashMap::new();
+    for candidate in candidates {
+        able.entry(candidate.lane.as_str())
+            .or_insert_with_key(|lane| {
+                let has_all =
+                    |room: &DeviceRoom| lane.split(' ').all(|word| room.words.contains(word));
+                devices
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, room)| has_all(room))
+                    .map(|(position, _)| position)
+                    .collect()
+            });
+    }
+    able
 }
 
 /// Prefers a device that has not failed this job, then the one with the most room.
-fn best_device(devices: &[DeviceRoom], candidate: &Candidate) -> Option<usize> {
-    devices
-        .iter()
-        .enumerate()
-        .filter(|(_, room)| room.free > 0 && !candidate.barred.contains(&room.device))
-        .filter(|(_, room)| {
-            candidate
-                .lane
-                .split(' ')
-                .all(|word| room.words.contains(word))
+fn best_device(devices: &[DeviceRoom], able: &[usize], candidate: &Candidate) -> Option<usize> {
+    able.iter()
+        .copied()
+        .filter(|device| {
+            let room = &devices[*device];
+            room.free > 0 && !candidate.barred.contains(&room.device)
         })
-        .min_by_key(|(_, room)| {
-            (
-                candidate.shunned.contains(&room.device),
-                std::cmp::Reverse(room.free),
-            )
+        .min_by_key(|device| {
+            let room = &devices[*device];
+            (candidate.shunned.contains(&room.device), Reverse(room.free))
         })
-        .map(|(position, _)| position)
 }
 
 #[cfg(test)]

@@ -33,11 +33,7 @@ fn a_device_gets_only_what_it_has_proven() {
         job: software.job,
         device: mac.device,
     }];
-    let got = assign(
-        vec![mac],
-        vec![hardware, software],
-        vec![room(org, 0, None)],
-    );
+    let got = assign(vec![mac], &[hardware, software], &[room(org, 0, None)]);
     assert_eq!(got, expected);
 }
 
@@ -47,8 +43,8 @@ fn a_thousand_jobs_of_one_org_do_not_delay_the_one_of_another() {
     let mut queue: Vec<_> = (0..1000).map(|_| candidate(busy, "transcode.v1")).collect();
     queue.push(candidate(quiet, "transcode.v1"));
     let wanted = queue[1000].job;
-    let rooms = vec![room(busy, 0, None), room(quiet, 0, None)];
-    let got = assign(vec![device(2, &["transcode.v1"])], queue, rooms);
+    let rooms = [room(busy, 0, None), room(quiet, 0, None)];
+    let got = assign(vec![device(2, &["transcode.v1"])], &queue, &rooms);
     assert_eq!(got.len(), 2);
     assert!(got.iter().any(|assignment| assignment.job == wanted));
 }
@@ -59,8 +55,8 @@ fn an_org_never_gets_more_than_its_limit() {
     let queue: Vec<_> = (0..5).map(|_| candidate(org, "transcode.v1")).collect();
     let got = assign(
         vec![device(5, &["transcode.v1"])],
-        queue,
-        vec![room(org, 1, Some(3))],
+        &queue,
+        &[room(org, 1, Some(3))],
     );
     assert_eq!(got.len(), 2);
 }
@@ -72,17 +68,17 @@ fn a_job_prefers_a_device_that_has_not_failed_it_but_takes_it_if_alone() {
     let good = device(1, &["transcode.v1"]);
     let mut job = candidate(org, "transcode.v1");
     job.shunned = vec![bad.device];
-    let rooms = vec![room(org, 0, None)];
+    let rooms = [room(org, 0, None)];
     let got = assign(
         vec![bad.clone(), good.clone()],
-        vec![job.clone()],
-        rooms.clone(),
+        std::slice::from_ref(&job),
+        &rooms,
     );
     assert_eq!(got[0].device, good.device);
-    let got = assign(vec![bad.clone()], vec![job.clone()], rooms.clone());
+    let got = assign(vec![bad.clone()], std::slice::from_ref(&job), &rooms);
     assert_eq!(got[0].device, bad.device);
     job.barred = vec![bad.device];
-    assert!(assign(vec![bad], vec![job], rooms).is_empty());
+    assert!(assign(vec![bad], &[job], &rooms).is_empty());
 }
 
 #[test]
@@ -90,5 +86,5 @@ fn nobody_is_given_more_than_its_free_slots() {
     let org = OrgId::new();
     let queue: Vec<_> = (0..9).map(|_| candidate(org, "transcode.v1")).collect();
     let devices = vec![device(1, &["transcode.v1"]), device(2, &["transcode.v1"])];
-    assert_eq!(assign(devices, queue, vec![room(org, 0, None)]).len(), 3);
+    assert_eq!(assign(devices, &queue, &[room(org, 0, None)]).len(), 3);
 }

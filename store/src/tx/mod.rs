@@ -7,6 +7,7 @@ pub mod begin_verification;
 pub mod cancel_job;
 pub mod end_by_agent;
 pub mod expire_due;
+pub mod grant_objects;
 pub mod lease_round;
 pub mod pair_device;
 pub mod place_output;

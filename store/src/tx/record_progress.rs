@@ -331,7 +331,9 @@ async fn apply(tx: &mut Tx, writes: &[Write]) -> Result<(), StoreError> {
         update attempts a set
             status = e.status::attempt_status, lease_expires_at = e.expires_at,
             accepted_at = coalesce(a.accepted_at, clock.now),
-            percent = e.percent, detail = coalesce(e.detail, a.detail)
+            percent = case when e.status = a.status::text then coalesce(e.percent, a.percent)
+                else e.percent end,
+            detail = coalesce(e.detail, a.detail)
         from clock, jsonb_to_recordset($1) as e(
             attempt_id uuid, job_id uuid, device_id uuid, epoch bigint, "from" text[],
             must_be_live boolean, status text, expires_at timestamptz, percent real, detail text)

@@ -1,6 +1,6 @@
 //! A buyer's jobs.
 
-use fencepost_domain::ids::{AttemptId, DeviceId, JobId, OrgId};
+use fencepost_domain::ids::{JobId, OrgId};
 use serde_json::Value;
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -252,36 +252,6 @@ impl Store {
                     _ => OutputView::NotReady { status: row.status },
                 },
             })
-        })
-        .await
-    }
-
-    /// Whether an attempt is still its agent's, for a second link: its output key and inputs.
-    pub async fn grantable(
-        &self,
-        claim: fencepost_domain::fencing::LeaseClaim,
-    ) -> Result<Option<(String, Value, OffsetDateTime)>, StoreError> {
-        let grant = self.settings().grant.micros();
-        let (device, attempt): (DeviceId, AttemptId) = (claim.device, claim.attempt);
-        self.read("grantable", move |mut conn| async move {
-            let row = sqlx::query!(
-                r#"-- grantable
-                update attempts a set grant_expires_at = greatest(grant_expires_at,
-                    authority_now() + $5::bigint * interval '1 microsecond')
-                from jobs j
-                where a.id = $1 and a.device_id = $2 and a.job_id = $3 and a.lease_epoch = $4
-                    and j.id = a.job_id and a.ended_at is null and a.status <> 'committing'
-                    and a.lease_expires_at > authority_now()
-                returning a.output_key, j.inputs, a.grant_expires_at"#,
-                attempt.0,
-                device.0,
-                claim.job.0,
-                claim.epoch,
-                grant
-            )
-            .fetch_optional(&mut *conn)
-            .await?;
-            Ok(row.map(|row| (row.output_key, row.inputs, row.grant_expires_at)))
         })
         .await
     }

@@ -44,14 +44,7 @@ impl LeaseRound {
         let max_orgs = i64::try_from(self.seeds.len() * 2).unwrap_or(i64::MAX);
         let row = sqlx::query!(
             r#"-- lease_round: lock
-            with recursive d as materialized (
-                select devices.id, devices.slots, devices.words from devices
-                join unnest($1::uuid[], $2::bigint[]) as p(device_id, session)
-                    on p.device_id = devices.id
-                where devices.current_session = p.session
-                    and devices.enabled and not devices.draining
-                order by devices.id for no key update of devices
-            ), pairs as (
+            with recursive pairs as (
                 -- a walk along the index that touches one entry of each (lane, org)
                 (select lane, org_id, 1 as place from jobs
                  where queue_key is not null and (lane, org_id) > ($3, $4)
@@ -64,6 +57,16 @@ impl LeaseRound {
                     order by lane, org_id limit 1
                 ) next
                 where pairs.place < $5
+            ), d as materialized (
+                -- a device that can run nothing of what waits is not even locked
+                select devices.id, devices.slots, devices.words from devices
+                join unnest($1::uuid[], $2::bigint[]) as p(device_id, session)
+                    on p.device_id = devices.id
+                where devices.current_session = p.session
+                    and devices.enabled and not devices.draining
+                    and exists (select from pairs
+                                where string_to_array(pairs.lane, ' ') <@ devices.words)
+                order by devices.id for no key update of devices
             ), servable as materialized (
                 select lane, org_id, place from pairs
                 where exists (select from d where string_to_array(pairs.lane, ' ') <@ d.words)

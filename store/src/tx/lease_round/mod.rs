@@ -103,6 +103,7 @@ impl Store {
             .iter()
             .map(|pull| pull.slots_free.min(MAX_SLOTS))
             .sum();
+        let wanted = wanted.min(MAX_LEASES);
         // Ids and secrets are made before the transaction: a second run, after an unknown COMMIT,
         // finds the first one's attempts by them.
         let seeds = (0..wanted)
@@ -122,6 +123,8 @@ impl Store {
 
 /// The most slots of one device, as the schema has it; an agent may say anything.
 const MAX_SLOTS: u32 = 64;
+/// The most leases of one round; who is left waits for the next.
+const MAX_LEASES: u32 = 256;
 /// The most (lane, org) pairs that one round looks at.
 const MAX_PAIRS: i32 = 256;
 
@@ -164,12 +167,13 @@ impl Transaction for LeaseRound {
         let waiting = pick::pick(tx, &locked, self.seeds.len()).await?;
         let rooms = self.rooms(&locked, &waiting);
         let orgs = pick::org_rooms(&locked, &waiting);
-        let candidates = waiting
+        let candidates: Vec<_> = waiting
             .jobs
             .iter()
             .map(|job| job.candidate.clone())
             .collect();
-        let assignments = assign(rooms, candidates, orgs);
+        let mut assignments = assign(rooms, &candidates, &orgs);
+        assignments.truncate(self.seeds.len());
         if !assignments.is_empty() {
             let granted = self.grant(tx, &waiting, &assignments).await?;
             count_blocked(assignments.len() - granted.len());

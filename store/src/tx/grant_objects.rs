@@ -1,0 +1,97 @@
+//! A holder asks for fresh links to its attempt's objects.
+//!
+//! Locks: the job, then the attempt. Checks: the fence without token. Writes: until when transfers
+//! can start, which only ever moves forward (objects of a losing attempt are kept at least that long).
+
+use fencepost_domain::fencing::{LeaseClaim, Operation};
+use serde_json::Value;
+use time::OffsetDateTime;
+
+use super::Refusal;
+use crate::error::StoreError;
+use crate::fence::{WhereFacts, judge};
+use crate::rows::lock_pairs;
+use crate::run::{Store, Transaction, Tx};
+
+/// What an attempt may read and write, and until when a transfer can start.
+#[derive(Debug, Clone)]
+pub struct Granted {
+    /// The one object that it may write.
+    pub output_key: String,
+    /// Its inputs: array of `{name, object_key, sha256, size_bytes}`.
+    pub inputs: Value,
+    /// By Postgres's clock.
+    pub expires_at: OffsetDateTime,
+}
+
+impl Store {
+    /// Grants the holder of a lease its objects once more.
+    pub async fn grant_objects(
+        &self,
+        claim: LeaseClaim,
+    ) -> Result<Result<Granted, Refusal>, StoreError> {
+        self.execute(GrantObjects { claim }).await
+    }
+}
+
+struct GrantObjects {
+    claim: LeaseClaim,
+}
+
+impl Transaction for GrantObjects {
+    const NAME: &'static str = "grant_objects";
+    type Output = Result<Granted, Refusal>;
+
+    async fn run(&self, tx: &mut Tx) -> Result<Self::Output, StoreError> {
+        let locked = lock_pairs(tx, &[self.claim.attempt]).await?;
+        let Some(pair) = locked.find(self.claim.attempt) else {
+            return Ok(Err(Refusal::UnknownAttempt));
+        };
+        let fence = &pair.attempt.fence;
+        match judge(
+            tx.fence,
+            fence,
+            &self.claim,
+            None,
+            Operation::Grant,
+            locked.now,
+        ) {
+            Err(violation) => Ok(Err(Refusal::Fence(violation))),
+            Ok(facts) => extend(tx, &facts, locked.now).await.map(Ok),
+        }
+    }
+}
+
+async fn extend(
+    tx: &mut Tx,
+    facts: &WhereFacts,
+    now: OffsetDateTime,
+) -> Result<Granted, StoreError> {
+    let from: Vec<String> = facts.from.iter().map(|&status| status.to_owned()).collect();
+    let until = now + tx.settings.grant.signed();
+    let row = sqlx::query!(
+        r#"-- grant_objects: extend
+        update attempts a set grant_expires_at = greatest(a.grant_expires_at, $7)
+        from jobs j
+        where a.id = $1 and j.id = a.job_id and a.ended_at is null
+            and a.job_id = $2 and a.device_id = $3 and a.lease_epoch = $4
+            and a.status::text = any($5) and (not $6 or a.lease_expires_at > $8)
+        returning a.output_key, j.inputs, a.grant_expires_at"#,
+        facts.attempt_id,
+        facts.job_id,
+        facts.device_id,
+        facts.epoch,
+        &from,
+        facts.must_be_live,
+        until,
+        now
+    )
+    .fetch_optional(&mut **tx)
+    .await?;
+    row.map(|row| Granted {
+        output_key: row.output_key,
+        inputs: row.inputs,
+        expires_at: row.grant_expires_at,
+    })
+    .ok_or_else(|| StoreError::inconsistent("attempts", "grant: judged one row, wrote none"))
+}
