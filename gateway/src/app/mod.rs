@@ -82,6 +82,7 @@ impl Gateway {
             config: Arc::new(config),
             actors,
             can_verify,
+            pairing: Arc::default(),
         };
         let api = start_api(&state)?;
         let admin = start_admin(&state, metrics)?;

@@ -8,6 +8,7 @@ pub mod auth;
 pub mod balance;
 pub mod blobs;
 pub mod body;
+pub mod brake;
 pub mod jobs;
 pub mod pair;
 pub mod problem;

@@ -24,7 +24,12 @@ pub async fn pair(
     let name = text(&mut fields, "device_name")?;
     let agent_version = text(&mut fields, "agent_version")?;
     fields.finish()?;
+    if let Some(wait) = state.pairing.wait() {
+        let detail = "too many codes were wrong lately: wait a little";
+        return Err(Problem::new(ProblemCode::TooManyRequests, detail).after(wait));
+    }
     let refused = || {
+        state.pairing.failed();
         let detail = "the code is unknown, used or expired: ask for a new one";
         Problem::new(ProblemCode::Unauthorized, detail).at("code")
     };

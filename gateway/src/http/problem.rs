@@ -84,6 +84,8 @@ problem_codes! {
     RangeNotSatisfiable = "range_not_satisfiable", RANGE_NOT_SATISFIABLE, "The range is outside of the object", false;
     /// The agent is too old, or this is no WebSocket.
     UpgradeRequired = "upgrade_required", UPGRADE_REQUIRED, "A WebSocket is needed", false;
+    /// Too many claims failed lately.
+    TooManyRequests = "too_many_requests", TOO_MANY_REQUESTS, "Too many requests", true;
     /// A mistake of ours.
     Internal = "internal_error", INTERNAL_SERVER_ERROR, "Something went wrong on our side", true;
     /// The database is away, overloaded, or we are shutting down.
@@ -117,6 +119,12 @@ impl Problem {
             field: None,
             retry_after,
         }
+    }
+
+    /// The same refusal, with a time to come back.
+    pub fn after(mut self, wait: Duration) -> Self {
+        self.retry_after = Some(wait);
+        self
     }
 
     /// The same refusal, pointing at a field.

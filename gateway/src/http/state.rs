@@ -8,6 +8,7 @@ use fencepost_store::Store;
 use fencepost_store::artifacts::{ArtifactStore, Direction, Grant, Holder, LinkSigner};
 use time::OffsetDateTime;
 
+use super::brake::Brake;
 use crate::config::Config;
 
 /// The parts of the process that answer requests. Cheap to clone.
@@ -25,6 +26,8 @@ pub struct AppState {
     pub actors: ActorSystem,
     /// Whether the programs that check outputs were found.
     pub can_verify: bool,
+    /// Against guessing enrollment codes.
+    pub pairing: Arc<Brake>,
 }
 
 impl AppState {

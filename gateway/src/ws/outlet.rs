@@ -9,6 +9,9 @@ use fencepost_actors::transport::ToTransport;
 use super::connection::Cutter;
 use super::transport::Transport;
 
+/// How many frames may come from a session at once. All of them must fit into the transport, which
+/// may have no turn in between.
+pub(super) const BURST: usize = 256;
 /// A peer that was told to close has this long to do so.
 const CLOSING: Duration = Duration::from_secs(5);
 
@@ -29,6 +32,10 @@ impl Outlet {
 
 impl Actor for Outlet {
     type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        ctx.set_mailbox_capacity(BURST);
+    }
 }
 
 impl Handler<ToTransport> for Outlet {

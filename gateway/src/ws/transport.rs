@@ -11,11 +11,11 @@ use fencepost_protocol::{GatewayEnvelope, GatewayFrame, MAX_MESSAGE_BYTES, close
 use super::assembly::{Assembled, Assembly};
 use super::connection::Cutter;
 use super::intake::Level;
-use super::outlet::Outlet;
+use super::outlet::{BURST, Outlet};
 use super::reading::{self, Unreadable};
 
 /// How many frames may wait for a peer that is slow to read.
-const OUTGOING: usize = 64;
+const OUTGOING: usize = 2 * BURST;
 /// How long we wait for the peer's half of the closing.
 const CLOSING: Duration = Duration::from_secs(2);
 /// When an agent may repeat what its session had no room for.
@@ -85,7 +85,6 @@ impl Transport {
             return;
         }
         self.closing = true;
-        self.level.discard();
         ctx.close(Some(CloseReason {
             code: CloseCode::from(code),
             description: Some(reason.to_owned()).filter(|reason| !reason.is_empty()),
@@ -150,6 +149,8 @@ impl StreamHandler<Result<Message, ProtocolError>> for Transport {
 
 impl Transport {
     fn too_large(&mut self, ctx: &mut WebsocketContext<Self>) {
+        // The rest of it, which may be long, is nobody's.
+        self.level.discard();
         let limit = format!("a message may have at most {MAX_MESSAGE_BYTES} bytes");
         self.close(close::TOO_LARGE, &limit, ctx);
     }
