@@ -61,8 +61,13 @@ pub struct Gateway {
 impl Gateway {
     /// Starts a gateway. Needs a running actix system, which it lives in.
     pub async fn start(config: Config) -> Result<Self, AppError> {
-        let metrics = crate::telemetry::metrics()?;
         let store = open_store(&config)?;
+        Self::start_on(config, store).await
+    }
+
+    /// The same on a store that was opened already.
+    pub async fn start_on(config: Config, store: Store) -> Result<Self, AppError> {
+        let metrics = crate::telemetry::metrics()?;
         store.check_schema().await?;
         let artifacts = ArtifactStore::on_disk(&config.artifacts.dir)?;
         let signer = LinkSigner::new(config.artifacts.signing_key()?);

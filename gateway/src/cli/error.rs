@@ -75,7 +75,7 @@ impl CliError {
 pub(super) fn name_taken(error: StoreError, what: &str, name: &str) -> CliError {
     match &error {
         StoreError::Database(cause) if matches!(cause.as_database_error(), Some(cause) if cause.is_unique_violation()) => {
-            CliError::Refused(format!("there is already a {what} named {name:?}"))
+            CliError::Refused(format!("the name {name:?} is taken by another {what}"))
         }
         _ => CliError::Store(error),
     }

@@ -12,6 +12,7 @@
 //! [`Staged::commit`], which only renames.
 
 mod error;
+mod leftovers;
 mod links;
 mod local_copy;
 mod read;
@@ -44,12 +45,17 @@ pub struct ArtifactStore {
 impl ArtifactStore {
     /// Objects as files in `folder`, which is made if it does not exist.
     pub fn on_disk(folder: &Path) -> Result<Self, ArtifactError> {
-        std::fs::create_dir_all(folder.join(ASIDE)).map_err(|error| {
+        let aside = folder.join(ASIDE);
+        std::fs::create_dir_all(&aside).map_err(|error| {
             ArtifactError::Io(format!(
                 "cannot make the folder {}: {error}",
-                folder.display()
+                aside.display()
             ))
         })?;
+        let removed = leftovers::remove(&aside)?;
+        if removed > 0 {
+            tracing::info!(removed, "removed uploads that were never finished");
+        }
         let files = Arc::new(LocalFileSystem::new_with_prefix(folder)?.with_fsync(true));
         Ok(Self {
             objects: files.clone(),
