@@ -56,7 +56,9 @@ impl Runner {
         live: &LeaseWatch,
         on_progress: &(dyn Fn(Progress) + Send + Sync),
     ) -> Result<PathBuf, StepError> {
-        let ServiceParams::Transcode(params) = params;
+        let ServiceParams::Transcode(params) = params else {
+            return Err(StepError::failed("input_invalid", "this agent does not run that service"));
+        };
         let defaults = Limits::default();
         let bench = Workbench {
             tools: self.tools.clone(),

@@ -39,4 +39,10 @@ impl Config {
             provider_share_bps: price.provider_share_bps,
         }
     }
+
+    /// Whether buyers can ask for `service` here. One that is for tests exists only where it has a
+    /// price of its own.
+    pub fn offers(&self, service: ServiceName) -> bool {
+        !service.is_for_tests() || self.prices.contains_key(service.as_str())
+    }
 }

@@ -11,6 +11,7 @@ use super::state::AppState;
 pub async fn list(_buyer: Buyer, state: web::Data<AppState>) -> HttpResponse {
     let services: Vec<Value> = ServiceName::ALL
         .into_iter()
+        .filter(|service| state.config.offers(*service))
         .map(|service| {
             let price = state.config.price_of(service);
             json!({

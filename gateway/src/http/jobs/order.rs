@@ -45,7 +45,7 @@ struct Placement {
 /// Reads an order out of a body.
 pub(super) fn read(body: Value, config: &Config) -> Result<Order, FieldError> {
     let mut fields = Fields::of_body(body)?;
-    let service = read_service(&mut fields)?;
+    let service = read_service(&mut fields, config)?;
     let raw_params = fields
         .value("params")
         .unwrap_or_else(|| Value::Object(Map::new()));
@@ -100,14 +100,16 @@ impl Order {
     }
 }
 
-fn read_service(fields: &mut Fields) -> Result<ServiceName, FieldError> {
+fn read_service(fields: &mut Fields, config: &Config) -> Result<ServiceName, FieldError> {
     let name: String = fields.required("service", "the name of a service")?;
-    ServiceName::parse(&name).ok_or_else(|| {
-        let known: Vec<_> = ServiceName::ALL
+    let known = ServiceName::parse(&name).filter(|service| config.offers(*service));
+    known.ok_or_else(|| {
+        let offered: Vec<_> = ServiceName::ALL
             .iter()
-            .map(|known| known.as_str())
+            .filter(|service| config.offers(**service))
+            .map(|service| service.as_str())
             .collect();
-        fields.complaint("service", format!("must be one of {}", known.join(", ")))
+        fields.complaint("service", format!("must be one of {}", offered.join(", ")))
     })
 }
 
@@ -119,6 +121,9 @@ fn read_inputs(
     let names = service.input_names();
     let expected = format!("an object with the inputs {}", names.join(", "));
     let Some(mut inputs) = fields.object("inputs")? else {
+        if names.is_empty() {
+            return Ok(Vec::new());
+        }
         return Err(fields.complaint("inputs", format!("is missing; it must be {expected}")));
     };
     let mut uploads = Vec::new();

@@ -7,7 +7,7 @@ pub mod transcode;
 
 use std::collections::BTreeSet;
 
-use schemars::Schema;
+use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -20,16 +20,21 @@ pub enum ServiceName {
     /// Re-encode one video: codec, size, frame rate, quality.
     #[serde(rename = "transcode.v1")]
     TranscodeV1,
+    /// Does nothing, to measure everything around the work. Offered only where a configuration
+    /// says so.
+    #[serde(rename = "noop.v1")]
+    NoopV1,
 }
 
 impl ServiceName {
     /// Every service there is.
-    pub const ALL: [Self; 1] = [Self::TranscodeV1];
+    pub const ALL: [Self; 2] = [Self::TranscodeV1, Self::NoopV1];
 
     /// The public name, version included.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::TranscodeV1 => "transcode.v1",
+            Self::NoopV1 => "noop.v1",
         }
     }
 
@@ -44,6 +49,7 @@ impl ServiceName {
     pub fn summary(self) -> &'static str {
         match self {
             Self::TranscodeV1 => "Re-encode one video to another codec, size, rate or quality.",
+            Self::NoopV1 => "Take any bytes as the output; for load tests.",
         }
     }
 
@@ -51,6 +57,7 @@ impl ServiceName {
     pub fn params_schema(self) -> Schema {
         match self {
             Self::TranscodeV1 => schemars::schema_for!(TranscodeParams),
+            Self::NoopV1 => schemars::schema_for!(NoopParams),
         }
     }
 
@@ -58,6 +65,15 @@ impl ServiceName {
     pub fn input_names(self) -> &'static [&'static str] {
         match self {
             Self::TranscodeV1 => &["source"],
+            Self::NoopV1 => &[],
+        }
+    }
+
+    /// Whether it is for tests of the system, not for buyers.
+    pub fn is_for_tests(self) -> bool {
+        match self {
+            Self::TranscodeV1 => false,
+            Self::NoopV1 => true,
         }
     }
 }
@@ -67,7 +83,14 @@ impl ServiceName {
 pub enum ServiceParams {
     /// For [`ServiceName::TranscodeV1`].
     Transcode(TranscodeParams),
+    /// For [`ServiceName::NoopV1`].
+    Noop(NoopParams),
 }
+
+/// Parameters of `noop.v1`: none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NoopParams {}
 
 impl ServiceParams {
     /// Reads and checks the parameters of `service`. Unknown fields are refused.
@@ -76,6 +99,7 @@ impl ServiceParams {
     pub fn parse(service: ServiceName, params: &Value) -> Result<Self, FieldError> {
         match service {
             ServiceName::TranscodeV1 => TranscodeParams::parse(params).map(Self::Transcode),
+            ServiceName::NoopV1 => read_params(params).map(Self::Noop),
         }
     }
 
@@ -83,6 +107,15 @@ impl ServiceParams {
     pub fn requirements(&self) -> BTreeSet<Capability> {
         match self {
             Self::Transcode(params) => params.requirements(),
+            Self::Noop(_) => BTreeSet::from([Capability::new(ServiceName::NoopV1.as_str())]),
+        }
+    }
+
+    /// File extension of the output.
+    pub fn output_extension(&self) -> &'static str {
+        match self {
+            Self::Transcode(params) => params.codec.extension(),
+            Self::Noop(_) => "bin",
         }
     }
 }

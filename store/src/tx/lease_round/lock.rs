@@ -38,6 +38,7 @@ pub(super) struct ServablePair {
 }
 
 impl LeaseRound {
+    #[expect(clippy::too_many_lines, reason = "one statement")]
     pub(super) async fn lock_rooms(&self, tx: &mut Tx) -> Result<Locked, StoreError> {
         let devices: Vec<Uuid> = self.pulls.iter().map(|pull| pull.device.0).collect();
         let sessions: Vec<i64> = self.pulls.iter().map(|pull| pull.session.0).collect();

@@ -149,7 +149,7 @@ pub(super) async fn pick(
 fn extension(service: &str, params: &Value) -> &'static str {
     let service = ServiceName::parse(service);
     match service.map(|service| ServiceParams::parse(service, params)) {
-        Some(Ok(ServiceParams::Transcode(params))) => params.codec.extension(),
+        Some(Ok(params)) => params.output_extension(),
         Some(Err(_)) | None => "bin",
     }
 }
