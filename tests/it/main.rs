@@ -1,0 +1,13 @@
+//! The integration tests: real Postgres, one database for each test, what must always hold checked
+//! after every one. One binary, because it is linked once.
+
+mod architecture;
+mod cancel;
+mod commit;
+mod fail;
+mod fence_modes;
+mod leasing;
+mod money;
+mod pairing;
+mod progress;
+mod schema;
