@@ -18,6 +18,8 @@ mod local_copy;
 mod read;
 mod staged;
 
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -46,7 +48,10 @@ impl ArtifactStore {
     /// Objects as files in `folder`, which is made if it does not exist.
     pub fn on_disk(folder: &Path) -> Result<Self, ArtifactError> {
         let aside = folder.join(ASIDE);
-        std::fs::create_dir_all(&aside).map_err(|error| {
+        // Buyers' files are nobody else's on this machine.
+        let mut private = DirBuilder::new();
+        private.recursive(true).mode(0o700);
+        private.create(&aside).map_err(|error| {
             ArtifactError::Io(format!(
                 "cannot make the folder {}: {error}",
                 aside.display()

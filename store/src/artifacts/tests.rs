@@ -44,6 +44,16 @@ fn aside(folder: &TempDir) -> usize {
         .count()
 }
 
+#[test]
+fn a_folder_that_we_make_is_its_owners_alone() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = TempDir::new().unwrap();
+    let made = folder.path().join("artifacts");
+    ArtifactStore::on_disk(&made).unwrap();
+    let mode = made.metadata().unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o700);
+}
+
 #[tokio::test]
 async fn nothing_is_visible_before_the_commit_and_all_of_it_after() {
     let (folder, store) = on_disk();
