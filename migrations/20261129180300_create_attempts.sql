@@ -66,6 +66,8 @@ create unique index one_live_attempt_per_job on attempts (job_id) where ended_at
 -- lease_round: how many slots of a device and how much of an org's limit are taken.
 create index live_attempts_of_device on attempts (device_id) where ended_at is null;
 create index live_attempts_of_org on attempts (org_id) where ended_at is null;
+-- lease_round: how a device's last attempts ended (ids are UUIDv7, so later leases come later).
+create index attempts_of_device on attempts (device_id, id);
 -- expire_due. Only the sweeper moves check_after, about once per lease length: an index on the
 -- expiry itself would make every renewal rewrite every index.
 create index attempts_to_check on attempts (check_after) where ended_at is null;

@@ -281,10 +281,21 @@ impl Handler<EndAttempt> for Finalizer {
 impl Handler<ReturnOffers> for Finalizer {
     type Result = ();
     fn handle(&mut self, message: ReturnOffers, ctx: &mut Self::Context) {
-        let ReturnOffers { offers, decline } = message;
+        let ReturnOffers {
+            offers,
+            decline,
+            delivered,
+        } = message;
         let attempts: Vec<_> = offers.iter().map(|offer| offer.attempt).collect();
         let store = self.near.store.clone();
-        let returned = async move { store.return_offers(offers).await }.into_actor(self);
+        let returned = async move {
+            if delivered {
+                store.return_offers(offers).await
+            } else {
+                store.return_undelivered(offers).await
+            }
+        }
+        .into_actor(self);
         ctx.spawn(returned.map(move |ended, finalizer, _| {
             let done = ended.is_ok();
             if let (Some(session), Some(attempt)) = (decline, attempts.first()) {

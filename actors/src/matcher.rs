@@ -145,6 +145,7 @@ impl Matcher {
                 .try_send(ReturnOffers {
                     offers: undelivered,
                     decline: None,
+                    delivered: false,
                 })
                 .is_err()
         {

@@ -76,6 +76,8 @@ pub struct ReturnOffers {
     pub offers: Vec<LeaseClaim>,
     /// The session that declined, if it was that.
     pub decline: Option<Recipient<FromFinalizer>>,
+    /// Whether the offers left the gateway at all.
+    pub delivered: bool,
 }
 
 /// Sweeper → finalizer: a verification that somebody else left behind.

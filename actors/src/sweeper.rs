@@ -18,6 +18,7 @@ use crate::messages::{Nudge, Snapshot, TakeOver};
 use crate::registry::{ListSessions, Registry, RouteEnds, RouteRefresh};
 use crate::settings::ActorSettings;
 use crate::supervision::{Handle, refused};
+use crate::system::ShutDown;
 
 const BATCH: u32 = 200;
 /// The most batches of one sweep, so that a flood does not keep it from ever finishing.
@@ -43,6 +44,8 @@ pub struct Sweeper {
     health: LoopHealth,
     /// A sweep is in the mailbox already.
     queued: bool,
+    /// The gateway is going down, and with it the store.
+    closed: bool,
     ended: u64,
 }
 
@@ -64,12 +67,13 @@ impl Sweeper {
             settings,
             health,
             queued: false,
+            closed: false,
             ended: 0,
         }
     }
 
     fn queue(&mut self, ctx: &mut Context<Self>) {
-        if self.queued {
+        if self.queued || self.closed {
             return;
         }
         match ctx.address().try_send(RunSweep) {
@@ -86,10 +90,17 @@ impl SweeperLinks {
             .iter()
             .map(|service| service.as_str())
             .collect();
+        let outage = self.store.begin_sweep().await?;
+        if let Some(outage) = outage {
+            tracing::warn!(from = %outage.from, to = %outage.to, "nobody swept: losses are free");
+        }
         let mut total = 0;
         let mut freed = false;
         for _ in 0..MAX_BATCHES {
-            let report = self.store.expire_due(BATCH, &services).await?;
+            let report = self
+                .store
+                .expire_due_after(BATCH, &services, outage)
+                .await?;
             let queue = self.store.tend_queue(BATCH).await?;
             total += report.ended.len() as u64;
             freed |= !report.ended.is_empty() || queue.woken > 0;
@@ -116,6 +127,7 @@ impl SweeperLinks {
         {
             tracing::debug!("the matcher's timer does the same");
         }
+        self.store.finish_sweep().await?;
         self.refresh_sessions().await?;
         Ok(total)
     }
@@ -157,6 +169,13 @@ impl Handler<SweepNow> for Sweeper {
     type Result = ();
     fn handle(&mut self, _: SweepNow, ctx: &mut Self::Context) {
         self.queue(ctx);
+    }
+}
+
+impl Handler<ShutDown> for Sweeper {
+    type Result = ();
+    fn handle(&mut self, _: ShutDown, _: &mut Self::Context) {
+        self.closed = true;
     }
 }
 

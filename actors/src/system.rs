@@ -193,8 +193,9 @@ impl ActorSystem {
     /// No more offers; live leases are renewed once, so that agents have a whole lease to reconnect
     /// in; then every socket is closed with "restart".
     pub async fn shut_down(&self) {
-        if self.near.matcher.try_send(ShutDown).is_err() {
-            tracing::warn!("the matcher could not be told; the process ends all the same");
+        if self.near.matcher.try_send(ShutDown).is_err() || self.sweeper.try_send(ShutDown).is_err()
+        {
+            tracing::warn!("not every loop could be told; the process ends all the same");
         }
         if let Err(error) = self.renew_all().await {
             tracing::warn!(%error, "leases were not renewed before going down");

@@ -235,6 +235,8 @@ impl PairRecord {
                 max_attempts: self.max_attempts?,
                 charged_attempts: self.charged_attempts?,
                 returned_offers: self.returned_offers?,
+                // Looked up only where it could matter (see return_offers).
+                returned_widely: false,
                 admission_deadline: self.admission_deadline?,
             },
             terms: PriceTerms {

@@ -206,6 +206,7 @@ impl DeviceSession {
                     .try_send(ReturnOffers {
                         offers,
                         decline: Some(reply),
+                        delivered: true,
                     })
                     .is_ok()
             }
@@ -246,6 +247,7 @@ impl DeviceSession {
                 .try_send(ReturnOffers {
                     offers,
                     decline: None,
+                    delivered: true,
                 })
                 .is_err()
         {

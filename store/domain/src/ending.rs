@@ -37,8 +37,12 @@ pub enum Cause {
     Stopped,
     /// The lease ran out.
     Expired,
+    /// The lease ran out while we were not there to renew it.
+    ExpiredInOutage,
     /// The offer was declined, not answered in time, or its socket went away.
     Returned,
+    /// The offer never left the gateway.
+    Undelivered,
     /// The agent reconnected without it.
     Forgotten,
     /// An operator ended it.
@@ -58,6 +62,8 @@ pub struct JobFacts {
     pub charged_attempts: i32,
     /// How many of its offers came back.
     pub returned_offers: i32,
+    /// Whether they came back from at least three devices, or from all that fit if fewer do.
+    pub returned_widely: bool,
     /// From then on it is not started again.
     pub admission_deadline: OffsetDateTime,
 }
@@ -124,14 +130,14 @@ pub fn decide(job: &JobFacts, cause: Cause, now: OffsetDateTime) -> Ending {
         Cause::MediaRejected => failed(job, FailureCode::VerificationFailed, now),
         Cause::BytesDiffer => failed(job, FailureCode::UploadFailed, now),
         Cause::VerificationTrouble => failed(job, FailureCode::InternalError, now),
-        Cause::AgentFailed(FailureCode::NoCapacity) | Cause::Released => {
+        Cause::AgentFailed(FailureCode::NoCapacity) | Cause::Released | Cause::Undelivered => {
             uncharged(job, FailureCode::NoCapacity, cause, now)
         }
         Cause::AgentFailed(code) => failed(job, code, now),
         // Nothing was cancelled: the agent merely does not know the attempt (any more).
         Cause::Expired | Cause::Forgotten | Cause::Stopped => lost(job, cause, now),
-        Cause::Returned => uncharged(job, FailureCode::ProviderOffline, cause, now),
-        Cause::Revoked | Cause::CancelForced => {
+        Cause::ExpiredInOutage => uncharged(job, FailureCode::LeaseExpired, cause, now),
+        Cause::Returned | Cause::Revoked | Cause::CancelForced => {
             uncharged(job, FailureCode::ProviderOffline, cause, now)
         }
     }
@@ -191,14 +197,14 @@ fn lost(job: &JobFacts, cause: Cause, now: OffsetDateTime) -> Ending {
 
 fn uncharged(job: &JobFacts, code: FailureCode, cause: Cause, now: OffsetDateTime) -> Ending {
     let returned = cause == Cause::Returned;
-    let delay = if is_forced(cause) {
-        Duration::ZERO
-    } else {
-        doubled(RETURN_BASE, job.returned_offers)
+    let delay = match cause {
+        // Not the job's doing, nor the device's: at once.
+        Cause::Revoked | Cause::CancelForced | Cause::ExpiredInOutage => Duration::ZERO,
+        _ => doubled(RETURN_BASE, job.returned_offers),
     };
     let next = if now >= job.admission_deadline {
         JobNext::Failed(FailureCode::DeadlineExceeded)
-    } else if returned && job.returned_offers + 1 >= MAX_RETURNED_OFFERS {
+    } else if returned && job.returned_widely && job.returned_offers + 1 >= MAX_RETURNED_OFFERS {
         JobNext::Failed(FailureCode::Undeliverable)
     } else {
         JobNext::Queued { delay }

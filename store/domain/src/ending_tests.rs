@@ -3,7 +3,9 @@ use time::macros::datetime;
 
 const NOW: OffsetDateTime = datetime!(2026-01-01 12:00 UTC);
 
-const CAUSES: [Cause; 12] = [
+const CAUSES: [Cause; 14] = [
+    Cause::ExpiredInOutage,
+    Cause::Undelivered,
     Cause::Verified,
     Cause::MediaRejected,
     Cause::BytesDiffer,
@@ -24,6 +26,7 @@ fn job() -> JobFacts {
         max_attempts: 3,
         charged_attempts: 0,
         returned_offers: 0,
+        returned_widely: false,
         admission_deadline: NOW + time::Duration::HOUR,
     }
 }
@@ -115,7 +118,13 @@ fn returns_releases_and_revokes_are_free() {
         charged_attempts: 2,
         ..job()
     };
-    for cause in [Cause::Returned, Cause::Released, Cause::Revoked] {
+    for cause in [
+        Cause::Returned,
+        Cause::Released,
+        Cause::Revoked,
+        Cause::Undelivered,
+        Cause::ExpiredInOutage,
+    ] {
         let ending = decide(&job, cause, NOW);
         assert!(!ending.charged);
         assert!(matches!(ending.job, JobNext::Queued { .. }), "{cause:?}");
@@ -144,8 +153,16 @@ fn delays_double_up_to_five_minutes_and_the_first_loss_costs_none() {
 fn a_job_that_nobody_takes_is_undeliverable_in_the_end() {
     let job = JobFacts {
         returned_offers: MAX_RETURNED_OFFERS - 1,
+        returned_widely: true,
         ..job()
     };
     let ending = decide(&job, Cause::Returned, NOW);
     assert_eq!(ending.job, JobNext::Failed(FailureCode::Undeliverable));
+    // One hot Mac that declines over and over is no verdict on the job.
+    let job = JobFacts {
+        returned_widely: false,
+        ..job
+    };
+    let ending = decide(&job, Cause::Returned, NOW);
+    assert!(matches!(ending.job, JobNext::Queued { .. }));
 }

@@ -9,6 +9,7 @@
 pub mod artifact_key;
 pub mod attempt;
 pub mod commit_token;
+pub mod device_health;
 pub mod duration;
 pub mod ending;
 pub mod failure;

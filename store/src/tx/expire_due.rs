@@ -15,6 +15,8 @@ use uuid::Uuid;
 
 use super::begin_verification::VerificationTicket;
 use super::finish::{Finish, finish};
+use super::keep_watch::Outage;
+use super::return_offers::with_returns;
 use super::settle_commit::is_last;
 use crate::error::StoreError;
 use crate::fence::WhereFacts;
@@ -41,11 +43,23 @@ impl Store {
         limit: u32,
         services: &[&str],
     ) -> Result<SweepReport, StoreError> {
+        self.expire_due_after(limit, services, None).await
+    }
+
+    /// The same after an outage of ours: leases that ended in it are lost, but charged to nobody.
+    pub async fn expire_due_after(
+        &self,
+        limit: u32,
+        services: &[&str],
+        outage: Option<Outage>,
+    ) -> Result<SweepReport, StoreError> {
         let services = services.iter().map(|&name| name.to_owned()).collect();
+        let limit = i64::from(limit);
         let draft = self
             .execute(ExpireDue {
-                limit: i64::from(limit),
+                limit,
                 services,
+                outage,
             })
             .await?;
         Ok(SweepReport {
@@ -63,6 +77,7 @@ impl Store {
 struct ExpireDue {
     limit: i64,
     services: Vec<String>,
+    outage: Option<Outage>,
 }
 
 #[derive(Default)]
@@ -94,10 +109,15 @@ impl Transaction for ExpireDue {
         };
         let (mut ends, mut onward) = (Vec::new(), Vec::new());
         for pair in &locked.pairs {
-            match judge_time(tx, pair, locked.now, &self.services) {
+            match self.judge_time(tx, pair, locked.now) {
                 Verdict::End(cause) => {
                     let facts = WhereFacts::of_row(&pair.attempt.fence);
-                    let ending = decide(&pair.job.facts, cause, locked.now);
+                    let job = if cause == Cause::Returned {
+                        with_returns(tx, pair).await?
+                    } else {
+                        pair.job.facts
+                    };
+                    let ending = decide(&job, cause, locked.now);
                     let end = Finish::attempt(pair, facts, &ending)
                         .in_verification(pair.attempt.verification_epoch);
                     ends.push(end.message(explain(cause)));
@@ -128,42 +148,46 @@ enum Verdict {
     LookAgain(OffsetDateTime),
 }
 
-fn judge_time(tx: &Tx, pair: &Pair, now: OffsetDateTime, services: &[String]) -> Verdict {
-    let attempt = &pair.attempt;
-    let expires_at = attempt.fence.expires_at.unwrap_or(now);
-    let grace_ends = match (pair.job.facts.status, pair.job.cancel_requested_at) {
-        (JobStatus::Cancelling, Some(at)) => Some(at + tx.settings.cancel_grace.signed()),
-        _ => None,
-    };
-    if grace_ends.is_some_and(|ends| ends <= now) {
-        return Verdict::End(Cause::CancelForced);
-    }
-    if attempt.fence.status == AttemptStatus::Committing {
-        let until = attempt.verify_until.unwrap_or(now);
-        if until > now {
-            return Verdict::LookAgain(grace_ends.map_or(until, |ends| ends.min(until)));
+impl ExpireDue {
+    fn judge_time(&self, tx: &Tx, pair: &Pair, now: OffsetDateTime) -> Verdict {
+        let attempt = &pair.attempt;
+        let expires_at = attempt.fence.expires_at.unwrap_or(now);
+        let grace_ends = match (pair.job.facts.status, pair.job.cancel_requested_at) {
+            (JobStatus::Cancelling, Some(at)) => Some(at + tx.settings.cancel_grace.signed()),
+            _ => None,
+        };
+        if grace_ends.is_some_and(|ends| ends <= now) {
+            return Verdict::End(Cause::CancelForced);
         }
-        if is_last(pair, now) {
-            return Verdict::End(Cause::VerificationTrouble);
+        if attempt.fence.status == AttemptStatus::Committing {
+            let until = attempt.verify_until.unwrap_or(now);
+            if until > now {
+                return Verdict::LookAgain(grace_ends.map_or(until, |ends| ends.min(until)));
+            }
+            if is_last(pair, now) {
+                return Verdict::End(Cause::VerificationTrouble);
+            }
+            if !self.services.contains(&pair.job.service) {
+                return Verdict::LookAgain(now + tx.settings.verification_takeover.signed());
+            }
+            return Verdict::PickUp;
         }
-        if !services.contains(&pair.job.service) {
-            return Verdict::LookAgain(now + tx.settings.verification_takeover.signed());
+        if expires_at <= now {
+            let ours = self.outage.is_some_and(|outage| outage.covers(expires_at));
+            return Verdict::End(match (attempt.accepted, ours) {
+                (false, _) => Cause::Returned,
+                (true, true) => Cause::ExpiredInOutage,
+                (true, false) => Cause::Expired,
+            });
         }
-        return Verdict::PickUp;
+        Verdict::LookAgain(grace_ends.map_or(expires_at, |ends| ends.min(expires_at)))
     }
-    if expires_at <= now {
-        return Verdict::End(if attempt.accepted {
-            Cause::Expired
-        } else {
-            Cause::Returned
-        });
-    }
-    Verdict::LookAgain(grace_ends.map_or(expires_at, |ends| ends.min(expires_at)))
 }
 
 fn explain(cause: Cause) -> &'static str {
     match cause {
         Cause::Expired => "the lease ran out: the device was not heard of in time",
+        Cause::ExpiredInOutage => "the lease ran out while no gateway was there to renew it",
         Cause::Returned => "the offer was not accepted in time",
         Cause::VerificationTrouble => "the output could not be checked, again and again",
         _ => "the job was cancelled",

@@ -8,6 +8,7 @@ pub mod cancel_job;
 pub mod end_by_agent;
 pub mod expire_due;
 pub mod grant_objects;
+pub mod keep_watch;
 pub mod lease_round;
 pub mod pair_device;
 pub mod place_output;

@@ -5,7 +5,7 @@
 //! delay. The offer's token plays no part, so a gateway that never sent it can return it.
 
 use fencepost_domain::attempt::AttemptStatus;
-use fencepost_domain::ending::{Cause, decide};
+use fencepost_domain::ending::{Cause, JobFacts, MAX_RETURNED_OFFERS, decide};
 use fencepost_domain::fencing::{LeaseClaim, check_identity};
 
 use super::finish::{Finish, finish};
@@ -22,10 +22,26 @@ impl Store {
         &self,
         offers: Vec<LeaseClaim>,
     ) -> Result<Vec<FinalizedAttempt>, StoreError> {
+        self.take_back(offers, Cause::Returned).await
+    }
+
+    /// The same for offers that never left the gateway: they count against nobody.
+    pub async fn return_undelivered(
+        &self,
+        offers: Vec<LeaseClaim>,
+    ) -> Result<Vec<FinalizedAttempt>, StoreError> {
+        self.take_back(offers, Cause::Undelivered).await
+    }
+
+    async fn take_back(
+        &self,
+        offers: Vec<LeaseClaim>,
+        cause: Cause,
+    ) -> Result<Vec<FinalizedAttempt>, StoreError> {
         if offers.is_empty() {
             return Ok(Vec::new());
         }
-        let ended = self.execute(ReturnOffers { offers }).await?;
+        let ended = self.execute(ReturnOffers { offers, cause }).await?;
         Ok(ended
             .into_iter()
             .map(FinalizedAttempt::after_commit)
@@ -35,6 +51,7 @@ impl Store {
 
 struct ReturnOffers {
     offers: Vec<LeaseClaim>,
+    cause: Cause,
 }
 
 impl Transaction for ReturnOffers {
@@ -53,20 +70,21 @@ impl Transaction for ReturnOffers {
                 check_identity(fence, offer).is_ok() && fence.epoch == offer.epoch
             })
             .collect();
-        let ends = mine
-            .iter()
-            .filter(|(_, pair)| is_unaccepted(pair))
-            .map(|(offer, pair)| {
-                let facts = WhereFacts {
-                    job_id: offer.job.0,
-                    device_id: offer.device.0,
-                    epoch: offer.epoch,
-                    ..WhereFacts::of_row(&pair.attempt.fence)
-                };
-                let ending = decide(&pair.job.facts, Cause::Returned, locked.now);
-                Finish::attempt(pair, facts, &ending)
-            })
-            .collect();
+        let mut ends = Vec::new();
+        for (offer, pair) in mine.iter().filter(|(_, pair)| is_unaccepted(pair)) {
+            let facts = WhereFacts {
+                job_id: offer.job.0,
+                device_id: offer.device.0,
+                epoch: offer.epoch,
+                ..WhereFacts::of_row(&pair.attempt.fence)
+            };
+            let job = with_returns(tx, pair).await?;
+            ends.push(Finish::attempt(
+                pair,
+                facts,
+                &decide(&job, self.cause, locked.now),
+            ));
+        }
         let mut ended = finish(tx, locked.now, ends).await?;
         ended.extend(mine.iter().filter_map(|(_, pair)| pair.ended()));
         Ok(ended)
@@ -76,4 +94,26 @@ impl Transaction for ReturnOffers {
 /// Whether the attempt is an offer that nobody has taken yet.
 pub(super) fn is_unaccepted(pair: &Pair) -> bool {
     pair.attempt.fence.status == AttemptStatus::Leased && !pair.attempt.accepted
+}
+
+/// The job's facts, with a look at who returned its offers where that could end it.
+pub(super) async fn with_returns(tx: &mut Tx, pair: &Pair) -> Result<JobFacts, StoreError> {
+    let mut facts = pair.job.facts;
+    if facts.returned_offers + 1 >= MAX_RETURNED_OFFERS {
+        let fence = &pair.attempt.fence;
+        facts.returned_widely = sqlx::query_scalar!(
+            r#"-- with_returns
+            select (select count(distinct device_id) from attempts
+                    where job_id = $1 and accepted_at is null and (ended_at is not null or id = $2))
+                >= least(3, (select count(*) from devices, jobs
+                             where jobs.id = $1 and enabled
+                                 and string_to_array(jobs.lane, ' ') <@ devices.words))
+                as "widely!""#,
+            fence.job.0,
+            fence.attempt.0
+        )
+        .fetch_one(&mut **tx)
+        .await?;
+    }
+    Ok(facts)
 }

@@ -132,6 +132,7 @@ pub(super) async fn lock_waiting(
                 max_attempts: record.max_attempts?,
                 charged_attempts: record.charged_attempts?,
                 returned_offers: record.returned_offers?,
+                returned_widely: false,
                 admission_deadline: record.admission_deadline?,
             },
             // A waiting job publishes nothing, so neither its price nor its service matter here.

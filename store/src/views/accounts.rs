@@ -102,6 +102,17 @@ impl Store {
         .await
     }
 
+    /// All providers: id and name.
+    pub async fn providers(&self) -> Result<Vec<(Uuid, String)>, StoreError> {
+        self.read("providers", |mut conn| async move {
+            let rows = sqlx::query!("-- providers\nselect id, name from providers order by name")
+                .fetch_all(&mut *conn)
+                .await?;
+            Ok(rows.into_iter().map(|row| (row.id, row.name)).collect())
+        })
+        .await
+    }
+
     /// All devices.
     pub async fn devices(&self) -> Result<Vec<DeviceView>, StoreError> {
         self.read("devices", |mut conn| async move {

@@ -2,10 +2,13 @@
 
 use std::collections::HashMap;
 
+use fencepost_domain::device_health::{LOOK_BACK, PastAttempt, judge};
 use fencepost_domain::ids::{DeviceId, JobId, OrgId};
 use fencepost_domain::matcher::{Candidate, DeviceRoom, OrgRoom};
 use fencepost_domain::service::{ServiceName, ServiceParams};
+use serde::Deserialize;
 use serde_json::Value;
+use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::lock::{Locked, LockedDevice, LockedOrg};
@@ -16,9 +19,34 @@ use crate::run::Tx;
 /// What the second statement counted and locked.
 #[derive(Default)]
 pub(super) struct Picked {
+    pub(super) now: Option<OffsetDateTime>,
+    pub(super) past: Vec<PastOfDevice>,
     pub(super) live_of_device: HashMap<Uuid, i64>,
     pub(super) live_of_org: HashMap<Uuid, i64>,
     pub(super) jobs: Vec<PickedJob>,
+}
+
+/// How one of the last attempts of a device ended.
+#[derive(Deserialize)]
+pub(super) struct PastOfDevice {
+    device_id: Uuid,
+    #[serde(with = "time::serde::rfc3339::option")]
+    ended_at: Option<OffsetDateTime>,
+    bad: bool,
+}
+
+impl Picked {
+    /// Whether the device has failed so often of late that it gets nothing now.
+    fn is_closed(&self, device: Uuid) -> bool {
+        let mine = self.past.iter().filter(|past| past.device_id == device);
+        let past: Vec<_> = mine
+            .map(|past| PastAttempt {
+                ended_at: past.ended_at,
+                bad: past.bad,
+            })
+            .collect();
+        self.now.is_some_and(|now| judge(&past).is_closed(now))
+    }
 }
 
 pub(super) struct PickedJob {
@@ -38,7 +66,13 @@ impl LeaseRound {
                 .map(|pull| i64::from(pull.slots_free))
                 .max()
                 .unwrap_or(0);
-            let free = usize::try_from(pulled.min(device.slots - live)).unwrap_or(0);
+            let closed = picked.is_closed(device.id);
+            let free = if closed {
+                0
+            } else {
+                pulled.min(device.slots - live)
+            };
+            let free = usize::try_from(free).unwrap_or(0);
             DeviceRoom {
                 device: DeviceId(device.id),
                 free,
@@ -79,6 +113,15 @@ pub(super) async fn pick(
         ), live_of_device as materialized (
             select device_id as id, count(*) as live from attempts
             where device_id = any($1) and ended_at is null group by device_id
+        ), past as materialized (
+            -- how the last attempts of each device ended, newest first
+            select d.id as device_id, a.ended_at,
+                coalesce((a.charged and a.ended_at < a.leased_at + interval '1 minute')
+                    or a.failure_code = 'device_fault'
+                    or (a.accepted_at is null and a.failure_code = 'provider_offline'), false) as bad
+            from unnest($1::uuid[]) as d(id) cross join lateral (
+                select * from attempts where device_id = d.id order by id desc limit $7
+            ) a
         ), live_of_org as materialized (
             select org_id as id, count(*) as live from attempts
             where org_id = any($2) and ended_at is null group by org_id
@@ -99,7 +142,9 @@ pub(super) async fn pick(
                 and admission_deadline > clock.now
             order by id for no key update of jobs skip locked
         )
-        select j.id as "id?", j.org_id as "org_id?", j.lane as "lane?", j.service as "service?",
+        select clock.now as "now!",
+            coalesce((select jsonb_agg(p) from past p), '[]') as "past!",
+            j.id as "id?", j.org_id as "org_id?", j.lane as "lane?", j.service as "service?",
             j.params as "params?",
             coalesce((select jsonb_object_agg(id, live) from live_of_device), '{}')
                 as "live_of_device!",
@@ -107,6 +152,7 @@ pub(super) async fn pick(
             -- devices that gave this job's offer back within five minutes
             array(select device_id from attempts a
                 where a.job_id = j.id and a.accepted_at is null
+                    and a.failure_code = 'provider_offline'
                     and a.ended_at > clock.now - interval '5 minutes') as "barred!",
             -- devices that failed or lost it
             array(select device_id from attempts a
@@ -118,12 +164,15 @@ pub(super) async fn pick(
         &lanes,
         &pair_orgs,
         heads,
-        most
+        most,
+        i64::try_from(LOOK_BACK).unwrap_or(i64::MAX)
     )
     .fetch_all(&mut **tx)
     .await?;
     let mut picked = Picked::default();
     for row in rows {
+        picked.now = Some(row.now);
+        picked.past = read_json(row.past)?;
         picked.live_of_device = read_json(row.live_of_device)?;
         picked.live_of_org = read_json(row.live_of_org)?;
         let (Some(id), Some(org), Some(lane), Some(service), Some(params)) =

@@ -1,0 +1,67 @@
+//! A sweep begins and ends: how we notice that *we* were away.
+//!
+//! Leases that ran out in a gap between sweeps of at least twice a lease's length are nobody's fault:
+//! there was no gateway to renew them. Locks: none to begin; the one row of `authority_state` to end.
+
+use time::OffsetDateTime;
+
+use crate::error::StoreError;
+use crate::run::{Store, Transaction, Tx};
+
+/// A time in which nobody swept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Outage {
+    /// The end of the last sweep before it.
+    pub from: OffsetDateTime,
+    /// When it was noticed.
+    pub to: OffsetDateTime,
+}
+
+impl Outage {
+    /// Whether a lease that ended at `expires_at` ended in it.
+    pub fn covers(&self, expires_at: OffsetDateTime) -> bool {
+        self.from < expires_at && expires_at <= self.to
+    }
+}
+
+impl Store {
+    /// Begins a sweep; tells of the outage that it ends, if there was one.
+    pub async fn begin_sweep(&self) -> Result<Option<Outage>, StoreError> {
+        let gap = self.settings().lease_ttl.signed() * 2;
+        let (from, to) = self
+            .read("begin_sweep", |mut conn| async move {
+                let row = sqlx::query!(
+                    r#"-- begin_sweep
+                    select swept_at, authority_now() as "now!" from authority_state"#
+                );
+                let row = row.fetch_one(&mut *conn).await?;
+                Ok((row.swept_at, row.now))
+            })
+            .await?;
+        Ok((to - from >= gap).then_some(Outage { from, to }))
+    }
+
+    /// Ends a sweep that looked at everything that was due.
+    pub async fn finish_sweep(&self) -> Result<(), StoreError> {
+        self.execute(FinishSweep).await
+    }
+}
+
+struct FinishSweep;
+
+impl Transaction for FinishSweep {
+    const NAME: &'static str = "finish_sweep";
+    type Output = ();
+
+    async fn run(&self, tx: &mut Tx) -> Result<(), StoreError> {
+        // At most once a second, whoever sweeps: the gap that matters is much longer.
+        sqlx::query!(
+            r#"-- finish_sweep
+            update authority_state set swept_at = greatest(swept_at, authority_now())
+            where swept_at < authority_now() - interval '1 second'"#
+        )
+        .execute(&mut **tx)
+        .await?;
+        Ok(())
+    }
+}
