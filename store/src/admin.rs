@@ -103,7 +103,13 @@ impl Store {
 
     /// Adds credit, in micros, to an org's account; the new balance, or `None` without such an org.
     pub async fn add_credit(&self, org: OrgId, micros: i64) -> Result<Option<i64>, StoreError> {
-        self.execute(AddCredit { org, micros }).await
+        let request = Uuid::now_v7();
+        self.execute(AddCredit {
+            org,
+            micros,
+            request,
+        })
+        .await
     }
 
     /// Makes a one-use enrollment code. `None` if the provider (or the device to pair again, which
@@ -277,6 +283,8 @@ impl Transaction for CreateProvider {
 struct AddCredit {
     org: OrgId,
     micros: i64,
+    /// Made by the caller, so that a second run adds nothing.
+    request: Uuid,
 }
 
 impl Transaction for AddCredit {
@@ -284,20 +292,43 @@ impl Transaction for AddCredit {
     type Output = Option<i64>;
     async fn run(&self, tx: &mut Tx) -> Result<Option<i64>, StoreError> {
         let balance = sqlx::query_scalar!(
+            r#"-- add_credit: lock
+            select available_micros from org_accounts where org_id = $1 for no key update"#,
+            self.org.0
+        )
+        .fetch_optional(&mut **tx)
+        .await?;
+        // An earlier run that was still committing held that lock: now its posting can be seen.
+        if balance.is_none() || tx.rerun && self.is_posted(tx).await? {
+            return Ok(balance);
+        }
+        let balance = sqlx::query_scalar!(
             r#"-- add_credit
             with account as (
                 update org_accounts set available_micros = available_micros + $2
                 where org_id = $1 returning org_id, available_micros
             ), posted as (
-                insert into postings (kind, debit, credit, amount_micros, org_id)
-                select 'credit', 'external', 'org_available', $2, org_id from account
+                insert into postings (kind, debit, credit, amount_micros, org_id, request_id)
+                select 'credit', 'external', 'org_available', $2, org_id, $3 from account
                 returning 1
             )
             select available_micros from account, posted"#,
             self.org.0,
-            self.micros
+            self.micros,
+            self.request
         );
         Ok(balance.fetch_optional(&mut **tx).await?)
+    }
+}
+
+impl AddCredit {
+    async fn is_posted(&self, tx: &mut Tx) -> Result<bool, StoreError> {
+        let found = sqlx::query_scalar!(
+            r#"-- add_credit: find
+            select exists (select from postings where request_id = $1) as "found!""#,
+            self.request
+        );
+        Ok(found.fetch_one(&mut **tx).await?)
     }
 }
 

@@ -28,6 +28,8 @@
 pub mod admin;
 pub mod artifacts;
 pub mod error;
+#[cfg(feature = "testing")]
+pub mod fault;
 pub mod fence;
 pub mod finalized;
 mod rows;

@@ -163,6 +163,7 @@ pub(crate) async fn lock_pairs(
     )
     .fetch_all(&mut **tx)
     .await?;
+    tx.point("locked").await;
     PairRecord::into_pairs(records)
 }
 

@@ -39,6 +39,27 @@ pub(crate) struct Tx {
     pub(crate) fence: FenceMode,
     /// The store's lengths of time.
     pub(crate) settings: StoreSettings,
+    #[cfg(feature = "testing")]
+    name: &'static str,
+    #[cfg(feature = "testing")]
+    faults: crate::fault::Faults,
+}
+
+impl Tx {
+    /// A named point between two statements, at which a test may stop or kill us.
+    #[cfg(feature = "testing")]
+    pub(crate) async fn point(&self, point: &str) {
+        self.faults.pass(self.name, point).await;
+    }
+
+    /// A named point between two statements; nothing happens there but in tests.
+    #[cfg(not(feature = "testing"))]
+    #[expect(
+        clippy::unused_async,
+        clippy::unused_self,
+        reason = "as the one for tests"
+    )]
+    pub(crate) async fn point(&self, _point: &str) {}
 }
 
 impl Deref for Tx {
@@ -59,6 +80,8 @@ impl DerefMut for Tx {
 pub struct Store {
     inner: Arc<Inner>,
     fence: FenceMode,
+    #[cfg(feature = "testing")]
+    faults: crate::fault::Faults,
 }
 
 struct Inner {
@@ -83,13 +106,14 @@ impl Store {
     /// opened it (an actor's busy thread would stall every user of the pool), and a transaction
     /// whose caller goes away still runs to its end.
     pub fn open(url: &str, settings: StoreSettings) -> Result<Self, StoreError> {
+        // First, because a runtime that was made for nothing must not be dropped in async code.
+        let options = connect_options(url)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .thread_name("store")
             .enable_all()
             .build()
             .map_err(|error| StoreError::Unavailable(error.to_string()))?;
-        let options = connect_options(url)?;
         let _in_runtime = runtime.enter();
         let pool = PgPoolOptions::new()
             .max_connections(settings.max_connections)
@@ -103,6 +127,8 @@ impl Store {
         Ok(Self {
             inner: Arc::new(inner),
             fence: FenceMode::default(),
+            #[cfg(feature = "testing")]
+            faults: crate::fault::Faults::from_environment(),
         })
     }
 
@@ -111,9 +137,15 @@ impl Store {
     #[must_use]
     pub fn with_fence(&self, fence: FenceMode) -> Self {
         Self {
-            inner: Arc::clone(&self.inner),
             fence,
+            ..self.clone()
         }
+    }
+
+    /// Where its transactions may be stopped.
+    #[cfg(feature = "testing")]
+    pub fn faults(&self) -> &crate::fault::Faults {
+        &self.faults
     }
 
     /// The lengths of time that the store was opened with.
@@ -243,14 +275,26 @@ impl Store {
             rerun,
             fence: self.fence,
             settings,
+            #[cfg(feature = "testing")]
+            name: X::NAME,
+            #[cfg(feature = "testing")]
+            faults: self.faults.clone(),
         };
+        tx.point("begun").await;
         // An error drops the transaction, which rolls it back.
         let output = transaction
             .run(&mut tx)
             .await
             .map_err(RunError::RolledBack)?;
+        tx.point("written").await;
+        #[cfg(feature = "testing")]
+        let (faults, name) = (tx.faults.clone(), tx.name);
         match tx.inner.commit().await {
-            Ok(()) => Ok(output),
+            Ok(()) => {
+                #[cfg(feature = "testing")]
+                faults.pass(name, "committed").await;
+                Ok(output)
+            }
             Err(error) => {
                 let error = StoreError::from(error);
                 Err(match error.kind() {

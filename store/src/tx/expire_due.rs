@@ -225,6 +225,7 @@ async fn lock_due(tx: &mut Tx, limit: i64) -> Result<LockedPairs, StoreError> {
     )
     .fetch_all(&mut **tx)
     .await?;
+    tx.point("locked").await;
     PairRecord::into_pairs(records)
 }
 

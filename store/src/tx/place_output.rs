@@ -33,11 +33,8 @@ impl Store {
         attempt: AttemptId,
         place: PlaceFile,
     ) -> Result<Placed, StoreError> {
-        self.execute(PlaceAttemptOutput {
-            attempt,
-            place: Mutex::new(Some(place)),
-        })
-        .await
+        let place = Placing::todo(place);
+        self.execute(PlaceAttemptOutput { attempt, place }).await
     }
 
     /// Puts a buyer's file in place and records its size and digest. It is written once.
@@ -48,7 +45,7 @@ impl Store {
         sha256: [u8; 32],
         place: PlaceFile,
     ) -> Result<Placed, StoreError> {
-        let place = Mutex::new(Some(place));
+        let place = Placing::todo(place);
         self.execute(PlaceUpload {
             upload,
             size_bytes,
@@ -61,26 +58,42 @@ impl Store {
 
 struct PlaceAttemptOutput {
     attempt: AttemptId,
-    place: Mutex<Option<PlaceFile>>,
+    place: Placing,
 }
 
 struct PlaceUpload {
     upload: UploadId,
     size_bytes: u64,
     sha256: [u8; 32],
-    place: Mutex<Option<PlaceFile>>,
+    place: Placing,
 }
 
-/// Calls `place` unless an earlier run of the transaction did.
-fn place_once(place: &Mutex<Option<PlaceFile>>) -> Placed {
-    // A poisoned lock still holds the option as it was.
-    let place = place
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
-        .take();
-    match place.map_or(Ok(()), |place| place()) {
-        Ok(()) => Placed::Done,
-        Err(error) => Placed::Failed(error.kind().to_string()),
+/// A file that is put in place at most once, however often its transaction is run.
+struct Placing(Mutex<Step>);
+
+enum Step {
+    Todo(PlaceFile),
+    Done(Placed),
+}
+
+impl Placing {
+    fn todo(place: PlaceFile) -> Self {
+        Self(Mutex::new(Step::Todo(place)))
+    }
+
+    /// Puts it in place, or says what came of it in an earlier run.
+    fn once(&self) -> Placed {
+        // A poisoned lock still holds the step as it was.
+        let mut step = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let placed = match std::mem::replace(&mut *step, Step::Done(Placed::Done)) {
+            Step::Done(placed) => placed,
+            Step::Todo(place) => match place() {
+                Ok(()) => Placed::Done,
+                Err(error) => Placed::Failed(error.kind().to_string()),
+            },
+        };
+        *step = Step::Done(placed.clone());
+        placed
     }
 }
 
@@ -98,7 +111,7 @@ impl Transaction for PlaceAttemptOutput {
         .fetch_optional(&mut **tx)
         .await?;
         Ok(if open == Some(true) {
-            place_once(&self.place)
+            self.place.once()
         } else {
             Placed::Closed
         })
@@ -110,6 +123,32 @@ impl Transaction for PlaceUpload {
     type Output = Placed;
 
     async fn run(&self, tx: &mut Tx) -> Result<Placed, StoreError> {
+        let open = sqlx::query_scalar!(
+            r#"-- place_upload: lock
+            select (stored_at is null) as "open!" from uploads where id = $1 for no key update"#,
+            self.upload.0
+        )
+        .fetch_optional(&mut **tx)
+        .await?;
+        if open == Some(true) {
+            let placed = self.place.once();
+            if placed == Placed::Done {
+                self.write(tx).await?;
+            }
+            return Ok(placed);
+        }
+        // Unless it was an earlier run of this very transaction that completed it.
+        let mine = tx.rerun && self.is_written(tx).await?;
+        Ok(if mine {
+            self.place.once()
+        } else {
+            Placed::Closed
+        })
+    }
+}
+
+impl PlaceUpload {
+    async fn write(&self, tx: &mut Tx) -> Result<(), StoreError> {
         let written = sqlx::query!(
             r#"-- place_upload
             update uploads set size_bytes = $2, sha256 = $3, stored_at = authority_now()
@@ -121,16 +160,14 @@ impl Transaction for PlaceUpload {
         .execute(&mut **tx)
         .await?
         .rows_affected();
-        let mine = tx.rerun && self.is_written(tx).await?;
-        Ok(if written == 1 || mine {
-            place_once(&self.place)
+        if written == 1 {
+            Ok(())
         } else {
-            Placed::Closed
-        })
+            let what = format!("completing {} wrote {written} rows", self.upload);
+            Err(StoreError::inconsistent("uploads", what))
+        }
     }
-}
 
-impl PlaceUpload {
     async fn is_written(&self, tx: &mut Tx) -> Result<bool, StoreError> {
         let found = sqlx::query_scalar!(
             r#"-- place_upload: find

@@ -142,6 +142,14 @@ impl Transaction for SubmitJob {
 
 impl SubmitJob {
     async fn exists(&self, tx: &mut Tx) -> Result<bool, StoreError> {
+        // An earlier run that is still committing holds this lock: wait for it, then look.
+        sqlx::query!(
+            r#"-- submit_job: wait
+            select from org_accounts where org_id = $1 for no key update"#,
+            self.job.org.0
+        )
+        .execute(&mut **tx)
+        .await?;
         let found = sqlx::query_scalar!(
             r#"-- submit_job: find
             select exists (select from jobs where id = $1) as "found!""#,

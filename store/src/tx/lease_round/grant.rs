@@ -98,6 +98,19 @@ impl LeaseRound {
         sessions.map(|pull| pull.session.0).max().unwrap_or(0)
     }
 
+    /// An earlier run that is still committing holds the devices that it leased to.
+    pub(super) async fn wait_for_earlier_run(&self, tx: &mut Tx) -> Result<(), StoreError> {
+        let devices: Vec<Uuid> = self.pulls.iter().map(|pull| pull.device.0).collect();
+        sqlx::query!(
+            r#"-- lease_round: wait
+            select from devices where id = any($1) order by id for no key update"#,
+            &devices
+        )
+        .execute(&mut **tx)
+        .await?;
+        Ok(())
+    }
+
     /// What an earlier run of this very round granted.
     pub(super) async fn find_granted(&self, tx: &mut Tx) -> Result<Vec<Granted>, StoreError> {
         let ids: Vec<Uuid> = self.seeds.iter().map(|seed| seed.attempt.0).collect();

@@ -145,6 +145,7 @@ impl Transaction for LeaseRound {
 
     async fn run(&self, tx: &mut Tx) -> Result<RoundReport, StoreError> {
         if tx.rerun {
+            self.wait_for_earlier_run(tx).await?;
             let granted = self.find_granted(tx).await?;
             if !granted.is_empty() {
                 let leased = self.with_tokens(granted)?;
