@@ -22,6 +22,7 @@ create table postings (
     org_id uuid not null references orgs,
     job_id uuid references jobs,
     provider_id uuid references providers,
+    request_id uuid unique,
     created_at timestamptz not null default authority_now(),
     constraint moves_something check (amount_micros > 0 and debit <> credit),
     constraint kind_names_its_accounts check ((kind, debit, credit) in (
@@ -31,6 +32,7 @@ create table postings (
         ('capture_platform', 'org_held', 'platform'),
         ('release', 'org_held', 'org_available'))),
     constraint job_iff_not_credit check ((job_id is null) = (kind = 'credit')),
+    constraint request_iff_credit check ((request_id is null) = (kind <> 'credit')),
     constraint provider_iff_theirs check ((provider_id is not null) = (kind = 'capture_provider'))
 );
 create unique index at_most_one_of_a_kind_per_job on postings (job_id, kind);
@@ -44,6 +46,7 @@ comment on column postings.amount_micros is 'How much, in millionths; never zero
 comment on column postings.org_id is 'The org whose money it is or was.';
 comment on column postings.job_id is 'The job that it is about.';
 comment on column postings.provider_id is 'The provider that earns it.';
+comment on column postings.request_id is 'The request that added this credit, so that it is added once.';
 comment on column postings.created_at is 'When it moved.';
 
 create function refuse_change_of_history() returns trigger language plpgsql as $$

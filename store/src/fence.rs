@@ -1,7 +1,9 @@
 //! The fence applied to a locked row, and the same facts for the `WHERE` of the write.
 
 use fencepost_domain::commit_token::CommitTokenDigest;
-use fencepost_domain::fencing::{AttemptFence, FenceViolation, LeaseClaim, Operation, check};
+use fencepost_domain::fencing::{
+    AttemptFence, FenceViolation, LeaseClaim, Operation, check, check_identity,
+};
 use serde::Serialize;
 use time::OffsetDateTime;
 
@@ -62,6 +64,30 @@ pub(crate) fn judge(
             Ok(WhereFacts::of_row(stored))
         }
     }
+}
+
+/// The same for what needs no token and may come late: whose attempt it is, and the epoch.
+pub(crate) fn judge_without_time(
+    mode: FenceMode,
+    stored: &AttemptFence,
+    claim: &LeaseClaim,
+) -> Result<WhereFacts, FenceViolation> {
+    if mode != FenceMode::OnlyWhere {
+        check_identity(stored, claim)?;
+        if stored.epoch != claim.epoch {
+            return Err(FenceViolation::StaleEpoch);
+        }
+    }
+    let of_row = WhereFacts::of_row(stored);
+    Ok(match mode {
+        FenceMode::OnlyPure => of_row,
+        FenceMode::Both | FenceMode::OnlyWhere => WhereFacts {
+            job_id: claim.job.0,
+            device_id: claim.device.0,
+            epoch: claim.epoch,
+            ..of_row
+        },
+    })
 }
 
 impl WhereFacts {

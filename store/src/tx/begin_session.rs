@@ -12,7 +12,7 @@ use std::time::Duration;
 use fencepost_domain::attempt::AttemptStatus;
 use fencepost_domain::commit_token::{CommitToken, CommitTokenDigest};
 use fencepost_domain::ending::{Cause, decide};
-use fencepost_domain::fencing::{LeaseClaim, Operation, check};
+use fencepost_domain::fencing::{AttemptFence, LeaseClaim, Operation, check};
 use fencepost_domain::ids::{AttemptId, DeviceId, InstanceId, JobId, SessionNumber};
 use fencepost_domain::job::JobStatus;
 use fencepost_domain::service::Capability;
@@ -155,7 +155,8 @@ impl Transaction for BeginSession {
             None => return Ok(Draft::Refused),
         }
         self.make_current(tx).await?;
-        let mut ids = self.older_live_attempts(tx).await?;
+        let older = self.older_live_attempts(tx).await?;
+        let mut ids = older.clone();
         ids.extend(self.hello.held.iter().map(|held| held.claim.attempt));
         ids.sort();
         ids.dedup();
@@ -166,17 +167,19 @@ impl Transaction for BeginSession {
             match self.judge_held(tx, &locked, held, token) {
                 HeldVerdict::Resume(lease, rotation) => {
                     resumed.push(lease);
-                    rotations.push(*rotation);
+                    rotations.extend(rotation.map(|rotation| *rotation));
                 }
                 HeldVerdict::Recorded(status) => recorded.push((held.claim.attempt, status)),
                 HeldVerdict::Lost => lost.push(held.claim.attempt),
             }
         }
         for pair in &locked.pairs {
-            let kept = resumed
-                .iter()
-                .any(|lease| lease.attempt == pair.attempt.fence.attempt);
-            if !kept && let Some(end) = self.end_left_over(pair, locked.now) {
+            let attempt = pair.attempt.fence.attempt;
+            let kept = resumed.iter().any(|lease| lease.attempt == attempt);
+            if !kept
+                && older.contains(&attempt)
+                && let Some(end) = self.end_left_over(pair, locked.now)
+            {
                 ends.push(end);
             }
         }
@@ -192,7 +195,8 @@ impl Transaction for BeginSession {
 }
 
 enum HeldVerdict {
-    Resume(ResumedLease, Box<Rotation>),
+    /// Without a rotation if an earlier run of this very hello made it.
+    Resume(ResumedLease, Option<Box<Rotation>>),
     Recorded(AttemptStatus),
     Lost,
 }
@@ -274,6 +278,10 @@ impl BeginSession {
         {
             return HeldVerdict::Recorded(fence.status);
         }
+        let new_digest = token.digest();
+        if tx.rerun && fence.status.is_live() && fence.digest.as_ref() == Some(&new_digest) {
+            return HeldVerdict::Resume(resumed(fence, token, locked.now), None);
+        }
         let held_right = check(
             fence,
             &held.claim,
@@ -323,7 +331,7 @@ impl BeginSession {
             // RFC 3339 cannot fail for the years that Postgres hands out.
             expires_at: expires_at.format(&Rfc3339).unwrap_or_default(),
         };
-        HeldVerdict::Resume(lease, Box::new(rotation))
+        HeldVerdict::Resume(lease, Some(Box::new(rotation)))
     }
 
     /// The end of a live attempt of an older session that does not go on.
@@ -342,6 +350,18 @@ impl BeginSession {
         let ending = decide(&pair.job.facts, cause, now);
         let end = Finish::attempt(pair, WhereFacts::of_row(fence), &ending);
         Some(end.message("the device reconnected without this attempt"))
+    }
+}
+
+/// A lease that was rotated already, as it is stored.
+fn resumed(fence: &AttemptFence, token: &CommitToken, now: OffsetDateTime) -> ResumedLease {
+    let expires_at = fence.expires_at.unwrap_or(now);
+    ResumedLease {
+        job: fence.job,
+        attempt: fence.attempt,
+        epoch: fence.epoch,
+        token: token.clone(),
+        remaining: (expires_at - now).try_into().unwrap_or_default(),
     }
 }
 

@@ -16,7 +16,7 @@ use serde_json::Value;
 use time::OffsetDateTime;
 
 use super::finish::{Finish, finish};
-use super::{Refusal, content_digest};
+use super::{Refusal, content_digest, in_turns};
 use crate::error::StoreError;
 use crate::fence::{WhereFacts, hex, hex_bytes, judge};
 use crate::finalized::{Ended, FinalizedAttempt};
@@ -95,7 +95,13 @@ impl Store {
         &self,
         requests: Vec<CommitRequest>,
     ) -> Result<Vec<CommitAnswer>, StoreError> {
-        let drafts = self.execute(BeginVerification { requests }).await?;
+        let drafts = in_turns(
+            self,
+            requests,
+            |one| one.claim.attempt,
+            |requests| BeginVerification { requests },
+        )
+        .await?;
         Ok(drafts.into_iter().map(Draft::after_commit).collect())
     }
 }
@@ -184,7 +190,12 @@ fn decide_commit(tx: &Tx, pair: &Pair, one: &CommitRequest, now: OffsetDateTime)
         content: content(&one.output),
     };
     if let Some(draft) = stored_answer(pair, one, &answer) {
-        return (draft, None, None);
+        let mine = tx.rerun && pair.attempt.verification_epoch == 1;
+        return match draft {
+            // An earlier run of this very commit accepted it: nobody else verifies it yet.
+            Draft::StillVerifying if mine => (verify(pair, one), None, None),
+            draft => (draft, None, None),
+        };
     }
     let fence = &pair.attempt.fence;
     if pair.job.facts.status == JobStatus::Cancelling && fence.status.is_held_by_agent() {
@@ -219,7 +230,6 @@ fn decide_commit(tx: &Tx, pair: &Pair, one: &CommitRequest, now: OffsetDateTime)
     if one.output.object_key != pair.attempt.output_key {
         return refused(Refusal::UngrantedObject);
     }
-    let ticket = VerificationTicket::new(pair, one.output.clone(), 1);
     let accept = Accept {
         facts,
         final_epoch: answer.epoch,
@@ -229,7 +239,12 @@ fn decide_commit(tx: &Tx, pair: &Pair, one: &CommitRequest, now: OffsetDateTime)
         declared_sha256: hex_bytes(&one.output.sha256),
         declared_size_bytes: one.output.size_bytes,
     };
-    (Draft::Verify(Box::new(ticket)), Some(accept), None)
+    (verify(pair, one), Some(accept), None)
+}
+
+fn verify(pair: &Pair, one: &CommitRequest) -> Draft {
+    let ticket = VerificationTicket::new(pair, one.output.clone(), 1);
+    Draft::Verify(Box::new(ticket))
 }
 
 /// The answer that is stored for this writer, if there is one. Nothing is written for it.

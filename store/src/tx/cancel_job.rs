@@ -93,6 +93,9 @@ impl Transaction for CancelJob {
         let Some(locked) = lock_job(tx, self.org, self.job).await? else {
             return Ok(None);
         };
+        if tx.rerun && matches!(locked.status, JobStatus::Cancelling | JobStatus::Cancelled) {
+            return self.as_stored(tx, locked.status).await.map(Some);
+        }
         if locked.status.is_terminal() || locked.status == JobStatus::Cancelling {
             return Ok(Some(Draft::unchanged(locked.status)));
         }
@@ -104,6 +107,28 @@ impl Transaction for CancelJob {
 }
 
 impl CancelJob {
+    /// The answer to a cancel that an earlier run of it made (or another one at the same time: to
+    /// call that one ours tells the buyer nothing wrong). A sweep reports an attempt that it ended.
+    async fn as_stored(&self, tx: &mut Tx, status: JobStatus) -> Result<Draft, StoreError> {
+        let mut draft = Draft::unchanged(status);
+        draft.changed = true;
+        if let Some(attempt) = find_live_attempt(tx, self.job).await? {
+            let locked = lock_pairs(tx, &[attempt]).await?;
+            draft.stopping = locked.find(attempt).map(|pair| self.stopping(pair));
+        }
+        Ok(draft)
+    }
+
+    fn stopping(&self, pair: &Pair) -> Stopping {
+        let fence = &pair.attempt.fence;
+        Stopping {
+            job: self.job,
+            attempt: fence.attempt,
+            device: fence.device,
+            epoch: fence.epoch,
+        }
+    }
+
     async fn cancel_live(&self, tx: &mut Tx, attempt: AttemptId) -> Result<Draft, StoreError> {
         let locked = lock_pairs(tx, &[attempt]).await?;
         let Some(pair) = locked.find(attempt) else {
@@ -115,17 +140,11 @@ impl CancelJob {
         mark_cancelling(tx, pair, locked.now).await?;
         let fence = &pair.attempt.fence;
         if !is_unaccepted(pair) {
-            let stopping = Stopping {
-                job: self.job,
-                attempt,
-                device: fence.device,
-                epoch: fence.epoch,
-            };
             return Ok(Draft {
                 status: JobStatus::Cancelling,
                 changed: true,
                 ended: None,
-                stopping: Some(stopping),
+                stopping: Some(self.stopping(pair)),
             });
         }
         let mut pair = pair.clone();

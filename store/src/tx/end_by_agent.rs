@@ -7,14 +7,14 @@
 use fencepost_domain::commit_token::CommitTokenDigest;
 use fencepost_domain::ending::{Cause, decide};
 use fencepost_domain::failure::FailureCode;
-use fencepost_domain::fencing::{FenceViolation, LeaseClaim, Operation, check_identity};
+use fencepost_domain::fencing::{LeaseClaim, Operation, check_identity};
 use fencepost_domain::job::JobStatus;
 use time::OffsetDateTime;
 
 use super::finish::{Finish, finish};
-use super::{Refusal, content_digest};
+use super::{Refusal, content_digest, in_turns};
 use crate::error::StoreError;
-use crate::fence::{WhereFacts, judge};
+use crate::fence::{judge, judge_without_time};
 use crate::finalized::{Ended, FinalizedAttempt};
 use crate::rows::{FinalAnswer, Pair, lock_pairs};
 use crate::run::{Store, Transaction, Tx};
@@ -73,7 +73,8 @@ impl Store {
         &self,
         ends: Vec<AgentEnd>,
     ) -> Result<Vec<AgentEndAnswer>, StoreError> {
-        let drafts = self.execute(EndByAgent { ends }).await?;
+        let attempt = |one: &AgentEnd| one.claim.attempt;
+        let drafts = in_turns(self, ends, attempt, |ends| EndByAgent { ends }).await?;
         Ok(drafts.into_iter().map(Draft::after_commit).collect())
     }
 }
@@ -152,7 +153,7 @@ fn decide_end(
     now: OffsetDateTime,
 ) -> Result<Decision, Refusal> {
     let (token, operation, cause, message, content) = match &one.kind {
-        AgentEndKind::Stopped => return decide_stopped(pair, one, now),
+        AgentEndKind::Stopped => return decide_stopped(tx, pair, one, now),
         AgentEndKind::Fail {
             token,
             code,
@@ -214,12 +215,14 @@ fn stored_answer(
     pair.ended().map(|ended| Ok(Draft::Ended(ended, true)))
 }
 
-fn decide_stopped(pair: &Pair, one: &AgentEnd, now: OffsetDateTime) -> Result<Decision, Refusal> {
+fn decide_stopped(
+    tx: &Tx,
+    pair: &Pair,
+    one: &AgentEnd,
+    now: OffsetDateTime,
+) -> Result<Decision, Refusal> {
     let fence = &pair.attempt.fence;
-    check_identity(fence, &one.claim).map_err(Refusal::Fence)?;
-    if fence.epoch != one.claim.epoch {
-        return Err(Refusal::Fence(FenceViolation::StaleEpoch));
-    }
+    let facts = judge_without_time(tx.fence, fence, &one.claim).map_err(Refusal::Fence)?;
     if let Some(ended) = pair.ended() {
         return Ok(Decision::Answer(Draft::Ended(ended, true)));
     }
@@ -227,12 +230,6 @@ fn decide_stopped(pair: &Pair, one: &AgentEnd, now: OffsetDateTime) -> Result<De
         return Ok(Decision::Answer(Draft::Nothing));
     }
     let ending = decide(&pair.job.facts, Cause::Stopped, now);
-    let facts = WhereFacts {
-        job_id: one.claim.job.0,
-        device_id: one.claim.device.0,
-        epoch: one.claim.epoch,
-        ..WhereFacts::of_row(fence)
-    };
     let end = Finish::attempt(pair, facts, &ending);
     Ok(Decision::Finish(Box::new(end)))
 }

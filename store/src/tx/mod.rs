@@ -19,8 +19,14 @@ pub mod settle_commit;
 pub mod submit_job;
 pub mod tend_queue;
 
+use std::collections::HashSet;
+
 use fencepost_domain::fencing::{FenceViolation, Operation};
+use fencepost_domain::ids::AttemptId;
 use sha2::{Digest as _, Sha256};
+
+use crate::error::StoreError;
+use crate::run::{Store, Transaction};
 
 /// Why a claim was refused. The wire is told less than this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -53,6 +59,35 @@ impl Refusal {
             | Self::BuyerCancelled => FenceViolation::ForeignDevice,
         }
     }
+}
+
+/// Runs a transaction on a list so that no attempt is in it twice: whatever is asked about an attempt
+/// a second time is asked in a transaction after the first one's. Answers come in the list's order.
+async fn in_turns<T, A, X>(
+    store: &Store,
+    items: Vec<T>,
+    attempt: impl Fn(&T) -> AttemptId,
+    transaction: impl Fn(Vec<T>) -> X,
+) -> Result<Vec<A>, StoreError>
+where
+    A: Send + 'static,
+    X: Transaction<Output = Vec<A>>,
+{
+    let mut answers: Vec<Option<A>> = items.iter().map(|_| None).collect();
+    let mut left: Vec<(usize, T)> = items.into_iter().enumerate().collect();
+    while !left.is_empty() {
+        let mut seen = HashSet::new();
+        let (turn, later): (Vec<_>, Vec<_>) = left
+            .into_iter()
+            .partition(|(_, item)| seen.insert(attempt(item)));
+        let (positions, turn): (Vec<_>, Vec<_>) = turn.into_iter().unzip();
+        let answered = store.execute(transaction(turn)).await?;
+        for (position, answer) in positions.into_iter().zip(answered) {
+            answers[position] = Some(answer);
+        }
+        left = later;
+    }
+    Ok(answers.into_iter().flatten().collect())
 }
 
 /// SHA-256 of what a request means, to tell an identical repeat from another request.

@@ -84,7 +84,10 @@ impl Placing {
     /// Puts it in place, or says what came of it in an earlier run.
     fn once(&self) -> Placed {
         // A poisoned lock still holds the step as it was.
-        let mut step = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut step = self
+            .0
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
         let placed = match std::mem::replace(&mut *step, Step::Done(Placed::Done)) {
             Step::Done(placed) => placed,
             Step::Todo(place) => match place() {

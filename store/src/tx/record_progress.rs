@@ -15,7 +15,7 @@ use serde::Serialize;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::Refusal;
+use super::{Refusal, in_turns};
 use crate::error::StoreError;
 use crate::fence::{WhereFacts, judge};
 use crate::run::{Store, Transaction, Tx};
@@ -79,12 +79,12 @@ impl Store {
         progress: Vec<Progress>,
     ) -> Result<Vec<ProgressAnswer>, StoreError> {
         let wait = progress.len() == 1;
-        let mut answers = self
-            .execute(RecordProgress {
-                progress: progress.clone(),
-                wait,
-            })
-            .await?;
+        let attempt = |one: &Progress| one.claim.attempt;
+        let mut answers = in_turns(self, progress.clone(), attempt, |progress| RecordProgress {
+            progress,
+            wait,
+        })
+        .await?;
         for (position, answer) in answers.iter_mut().enumerate() {
             if answer.is_none() {
                 let single = vec![progress[position].clone()];

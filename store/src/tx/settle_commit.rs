@@ -12,6 +12,7 @@ use fencepost_domain::verification::Verdict;
 use time::OffsetDateTime;
 
 use super::finish::{Finish, Published, finish};
+use super::in_turns;
 use crate::error::StoreError;
 use crate::fence::{WhereFacts, hex_bytes};
 use crate::finalized::{Ended, FinalizedAttempt};
@@ -51,7 +52,11 @@ pub enum Settled {
 impl Store {
     /// Settles verdicts; one answer for each, in order.
     pub async fn settle_commit(&self, verdicts: Vec<Settle>) -> Result<Vec<Settled>, StoreError> {
-        let drafts = self.execute(SettleCommit { verdicts }).await?;
+        let attempt = |one: &Settle| one.attempt;
+        let drafts = in_turns(self, verdicts, attempt, |verdicts| SettleCommit {
+            verdicts,
+        })
+        .await?;
         Ok(drafts.into_iter().map(Draft::after_commit).collect())
     }
 }
