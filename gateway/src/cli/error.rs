@@ -8,6 +8,7 @@ use serde_json::json;
 
 use crate::app::AppError;
 use crate::config::ConfigError;
+use crate::demo::DemoError;
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
@@ -24,6 +25,9 @@ pub enum CliError {
     /// Our own Postgres does not start.
     #[error(transparent)]
     Postgres(#[from] fencepost_embedded::EmbeddedError),
+    /// The demo did not end well.
+    #[error(transparent)]
+    Demo(#[from] DemoError),
     /// What was asked for cannot be done.
     #[error("{0}")]
     Refused(String),
@@ -50,13 +54,18 @@ impl CliError {
         Self::Refused(format!("there is no {what} {name}"))
     }
 
-    /// 2 for a wrong configuration, 1 for anything else.
+    /// 2 for a wrong configuration, 130 for an interruption, 1 for anything else.
     pub(super) fn exit_code(&self) -> ExitCode {
         match self {
             Self::Config(_) => ExitCode::from(2),
-            Self::App(_) | Self::Store(_) | Self::Postgres(_) | Self::Refused(_) | Self::Io(_) => {
-                ExitCode::FAILURE
-            }
+            // What a shell says of whom a signal ended.
+            Self::Demo(DemoError::Interrupted) => ExitCode::from(130),
+            Self::App(_)
+            | Self::Store(_)
+            | Self::Postgres(_)
+            | Self::Demo(_)
+            | Self::Refused(_)
+            | Self::Io(_) => ExitCode::FAILURE,
         }
     }
 

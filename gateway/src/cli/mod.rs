@@ -21,9 +21,11 @@ use clap::{Args, Parser, Subcommand};
 
 pub use error::CliError;
 pub use report::Report;
+pub(crate) use report::table;
 
 use crate::app::open_store;
 use crate::config::{Config, Origins, load};
+use crate::demo::{self, DemoArgs};
 use fencepost_store::Store;
 
 /// The control plane for media work on other people's Macs.
@@ -78,6 +80,10 @@ enum Command {
     Migrate,
     /// Run everything on this machine, with a Postgres of its own, and set up an org to try it.
     Dev(dev::DevArgs),
+    /// Show and check what Fencepost promises: two Macs, one of them frozen in the middle of its work.
+    ///
+    /// Brings its own Postgres, gateway and configuration, and leaves nothing behind.
+    Demo(DemoArgs),
     /// Look at the configuration.
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -124,6 +130,7 @@ async fn dispatch(cli: &Cli) -> Result<(), CliError> {
         Command::Serve => serve::serve(global).await,
         Command::Migrate => migrate(global).await,
         Command::Dev(args) => dev::dev(global, args).await,
+        Command::Demo(args) => Ok(demo::run(args).await?),
         Command::Config(ConfigCommand::Check) => check_config(global),
         Command::Org(command) => global.show(&org::run(&global.store().await?, command).await?),
         Command::Key(command) => global.show(&key::run(&global.store().await?, command).await?),

@@ -33,7 +33,7 @@ impl Report {
 }
 
 /// Rows under headings, each column as wide as its widest cell.
-pub(super) fn table(headings: &[&str], rows: &[Vec<String>]) -> String {
+pub(crate) fn table(headings: &[&str], rows: &[Vec<String>]) -> String {
     let width = |column: usize| {
         let cells = rows
             .iter()
