@@ -17,6 +17,9 @@ create table attempts (
     status attempt_status not null default 'leased',
     lease_epoch bigint not null,
     token_digest bytea,
+    replaced_epoch bigint,
+    replaced_digest bytea,
+    resumes int not null default 0,
     lease_expires_at timestamptz,
     grant_expires_at timestamptz not null,
     accepted_at timestamptz,
@@ -41,6 +44,8 @@ create table attempts (
     unique (job_id, attempt_number),
     constraint epoch_is_positive check (lease_epoch > 0),
     constraint digest_is_sha256 check (octet_length(token_digest) = 32),
+    constraint replaced_pair_is_whole check
+        ((replaced_epoch is null) = (replaced_digest is null) and replaced_epoch < lease_epoch),
     constraint ended_at_iff_terminal check
         ((ended_at is not null) = (status in ('succeeded', 'failed', 'lost', 'cancelled'))),
     constraint lease_expires_iff_live check ((lease_expires_at is not null) = (ended_at is null)),
@@ -85,6 +90,9 @@ comment on column attempts.session_number is 'The session that it was leased or 
 comment on column attempts.status is 'Where it stands.';
 comment on column attempts.lease_epoch is 'The fencing number: higher than any ever issued for the job.';
 comment on column attempts.token_digest is 'SHA-256 of the commit token; the token itself is nowhere.';
+comment on column attempts.replaced_epoch is 'The epoch before the last resume, until a frame presents the new one: its welcome may be lost.';
+comment on column attempts.replaced_digest is 'The token digest that went with it; a hello, and nothing else, may present the two.';
+comment on column attempts.resumes is 'Resumes in a row in which no phase or percent was gained.';
 comment on column attempts.lease_expires_at is 'The lease is live before this instant and dead at it; the accept deadline until accepted.';
 comment on column attempts.grant_expires_at is 'The last moment at which a transfer of its objects can start.';
 comment on column attempts.accepted_at is 'When the agent took the offer; losses before that are free.';

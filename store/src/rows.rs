@@ -37,6 +37,9 @@ pub(crate) struct AttemptRow {
     pub(crate) provider: ProviderId,
     pub(crate) output_key: String,
     pub(crate) accepted: bool,
+    /// The pair that the last resume replaced, until a frame presents the new one.
+    pub(crate) replaced: Option<(i64, CommitTokenDigest)>,
+    pub(crate) resumes: i32,
     pub(crate) run_deadline: OffsetDateTime,
     pub(crate) final_answer: Option<FinalAnswer>,
     pub(crate) verification_epoch: i64,
@@ -119,7 +122,8 @@ macro_rules! select_pairs {
             a.device_id as "device_id?", a.provider_id as "provider_id?",
             a.output_key as "output_key?", a.status::text as "status?",
             a.lease_epoch as "lease_epoch?", a.token_digest, a.lease_expires_at,
-            a.accepted_at, a.run_deadline as "run_deadline?", a.final_operation, a.final_epoch, a.final_digest, a.final_content,
+            a.accepted_at, a.replaced_epoch, a.replaced_digest, a.resumes as "resumes?",
+            a.run_deadline as "run_deadline?", a.final_operation, a.final_epoch, a.final_digest, a.final_content,
             a.declared_key, a.declared_sha256, a.declared_size_bytes,
             a.verification_epoch as "verification_epoch?", a.verification_started_at,
             a.verify_until, a.failure_code, a.failure_message,
@@ -180,6 +184,9 @@ pub(crate) struct PairRecord {
     pub(crate) token_digest: Option<Vec<u8>>,
     pub(crate) lease_expires_at: Option<OffsetDateTime>,
     pub(crate) accepted_at: Option<OffsetDateTime>,
+    pub(crate) replaced_epoch: Option<i64>,
+    pub(crate) replaced_digest: Option<Vec<u8>>,
+    pub(crate) resumes: Option<i32>,
     pub(crate) run_deadline: Option<OffsetDateTime>,
     pub(crate) final_operation: Option<String>,
     pub(crate) final_epoch: Option<i64>,
@@ -229,29 +236,7 @@ impl PairRecord {
     }
 
     fn into_pair(self) -> Option<Pair> {
-        let job = JobRow {
-            id: JobId(self.job_id?),
-            facts: JobFacts {
-                status: JobStatus::parse(&self.job_status?)?,
-                max_attempts: self.max_attempts?,
-                charged_attempts: self.charged_attempts?,
-                returned_offers: self.returned_offers?,
-                // Looked up only where it could matter (see return_offers).
-                returned_widely: false,
-                admission_deadline: self.admission_deadline?,
-            },
-            terms: PriceTerms {
-                base_micros: self.base_micros?,
-                per_minute_micros: self.per_minute_micros?,
-                provider_share_bps: self.provider_share_bps?,
-            },
-            held_micros: self.held_micros?,
-            epoch_counter: self.epoch_counter?,
-            service: self.service?,
-            params: self.params?,
-            max_output_seconds: self.max_output_seconds?,
-            cancel_requested_at: self.cancel_requested_at,
-        };
+        let job = self.job()?;
         let final_answer = match self.final_operation {
             Some(operation) => Some(FinalAnswer {
                 operation,
@@ -285,6 +270,12 @@ impl PairRecord {
             provider: ProviderId(self.provider_id?),
             output_key: self.output_key?,
             accepted: self.accepted_at.is_some(),
+            replaced: self.replaced_epoch.zip(
+                self.replaced_digest
+                    .as_deref()
+                    .and_then(CommitTokenDigest::from_bytes),
+            ),
+            resumes: self.resumes?,
             run_deadline: self.run_deadline?,
             final_answer,
             verification_epoch: self.verification_epoch?,
@@ -295,5 +286,31 @@ impl PairRecord {
             failure_message: self.failure_message,
         };
         Some(Pair { job, attempt })
+    }
+
+    fn job(&self) -> Option<JobRow> {
+        Some(JobRow {
+            id: JobId(self.job_id?),
+            facts: JobFacts {
+                status: JobStatus::parse(self.job_status.as_deref()?)?,
+                max_attempts: self.max_attempts?,
+                charged_attempts: self.charged_attempts?,
+                returned_offers: self.returned_offers?,
+                // Looked up only where it could matter (see return_offers).
+                returned_widely: false,
+                admission_deadline: self.admission_deadline?,
+            },
+            terms: PriceTerms {
+                base_micros: self.base_micros?,
+                per_minute_micros: self.per_minute_micros?,
+                provider_share_bps: self.provider_share_bps?,
+            },
+            held_micros: self.held_micros?,
+            epoch_counter: self.epoch_counter?,
+            service: self.service.clone()?,
+            params: self.params.clone()?,
+            max_output_seconds: self.max_output_seconds?,
+            cancel_requested_at: self.cancel_requested_at,
+        })
     }
 }

@@ -54,11 +54,7 @@ impl Tx {
 
     /// A named point between two statements; nothing happens there but in tests.
     #[cfg(not(feature = "testing"))]
-    #[expect(
-        clippy::unused_async,
-        clippy::unused_self,
-        reason = "as the one for tests"
-    )]
+    #[expect(clippy::unused_async, reason = "as the one for tests")]
     pub(crate) async fn point(&self, _point: &str) {}
 }
 

@@ -45,6 +45,8 @@ pub enum Cause {
     Undelivered,
     /// The agent reconnected without it.
     Forgotten,
+    /// The agent resumed it again and again without getting anywhere.
+    ResumeBound,
     /// An operator ended it.
     Revoked,
     /// The buyer cancelled and the time to confirm it is over, or nobody had accepted yet.
@@ -135,7 +137,9 @@ pub fn decide(job: &JobFacts, cause: Cause, now: OffsetDateTime) -> Ending {
         }
         Cause::AgentFailed(code) => failed(job, code, now),
         // Nothing was cancelled: the agent merely does not know the attempt (any more).
-        Cause::Expired | Cause::Forgotten | Cause::Stopped => lost(job, cause, now),
+        Cause::Expired | Cause::Forgotten | Cause::ResumeBound | Cause::Stopped => {
+            lost(job, cause, now)
+        }
         Cause::ExpiredInOutage => uncharged(job, FailureCode::LeaseExpired, cause, now),
         Cause::Returned | Cause::Revoked | Cause::CancelForced => {
             uncharged(job, FailureCode::ProviderOffline, cause, now)

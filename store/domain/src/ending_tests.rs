@@ -3,7 +3,8 @@ use time::macros::datetime;
 
 const NOW: OffsetDateTime = datetime!(2026-01-01 12:00 UTC);
 
-const CAUSES: [Cause; 14] = [
+const CAUSES: [Cause; 15] = [
+    Cause::ResumeBound,
     Cause::ExpiredInOutage,
     Cause::Undelivered,
     Cause::Verified,

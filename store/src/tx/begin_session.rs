@@ -2,7 +2,8 @@
 //!
 //! Locks: the device; then, in statements with a newer snapshot, the jobs and attempts that were
 //! leased under lower session numbers. Checks: no higher session has said hello; each held lease by
-//! the fence. Writes, in one transaction: the session; resumed leases (a new epoch, a new secret, a
+//! the fence, where the pair that a resume replaced also counts, until a frame has presented the new
+//! one (its welcome may have been lost). Writes, in one transaction: the session; resumed leases (a new epoch, a new secret, a
 //! renewed lease: the old secret is dead for every frame); the loss of accepted attempts that the
 //! agent does not list; the return of offers that nobody accepted. An attempt that is committing
 //! belongs to the control plane and is left alone.
@@ -27,6 +28,9 @@ use crate::finalized::{Ended, FinalizedAttempt};
 use crate::rows::{LockedPairs, Pair, lock_pairs};
 use crate::run::{Store, Transaction, Tx};
 use crate::secrets::mint_commit_token;
+
+/// After so many resumes in a row without any gain, an attempt is lost.
+const MAX_RESUMES: i32 = 10;
 
 /// What a device says of itself when it connects.
 #[derive(Debug, Clone)]
@@ -138,6 +142,9 @@ enum Draft {
 struct Rotation {
     #[serde(flatten)]
     facts: WhereFacts,
+    replaced_epoch: i64,
+    replaced_digest: String,
+    resumes: i32,
     session: i64,
     new_epoch: i64,
     new_digest: String,
@@ -282,8 +289,14 @@ impl BeginSession {
         if tx.rerun && fence.status.is_live() && fence.digest.as_ref() == Some(&new_digest) {
             return HeldVerdict::Resume(resumed(fence, token, locked.now), None);
         }
+        let twice = pair.attempt.replaced == Some((held.claim.epoch, held.token));
+        let mut claimed = *fence;
+        if twice {
+            // The same lease under the pair that the lost welcome should have replaced.
+            (claimed.epoch, claimed.digest) = (held.claim.epoch, Some(held.token));
+        }
         let held_right = check(
-            fence,
+            &claimed,
             &held.claim,
             Some(&held.token),
             Operation::Release,
@@ -291,6 +304,9 @@ impl BeginSession {
         )
         .is_ok();
         if !held_right || pair.job.facts.status != JobStatus::Active {
+            return HeldVerdict::Lost;
+        }
+        if !twice && pair.attempt.resumes >= MAX_RESUMES {
             return HeldVerdict::Lost;
         }
         self.resume(tx, pair, held, token, locked.now)
@@ -306,8 +322,14 @@ impl BeginSession {
     ) -> HeldVerdict {
         let fence = &pair.attempt.fence;
         let stored_expiry = fence.expires_at.unwrap_or(now);
+        let twice = fence.epoch != held.claim.epoch;
         let renewed = (now + tx.settings.lease_ttl.signed()).min(pair.attempt.run_deadline);
-        let expires_at = renewed.max(stored_expiry);
+        // A second rotation keeps the first one's expiry: a lost welcome renews nothing.
+        let expires_at = if twice {
+            stored_expiry
+        } else {
+            renewed.max(stored_expiry)
+        };
         let epoch = pair.job.epoch_counter + 1;
         let lease = ResumedLease {
             job: held.claim.job,
@@ -320,11 +342,18 @@ impl BeginSession {
             facts: WhereFacts {
                 job_id: held.claim.job.0,
                 device_id: held.claim.device.0,
-                epoch: held.claim.epoch,
-                digest: Some(hex(&held.token)),
+                epoch: fence.epoch,
+                digest: if twice {
+                    fence.digest.as_ref().map(hex)
+                } else {
+                    Some(hex(&held.token))
+                },
                 must_be_live: true,
                 ..WhereFacts::of_row(fence)
             },
+            replaced_epoch: held.claim.epoch,
+            replaced_digest: hex(&held.token),
+            resumes: pair.attempt.resumes + i32::from(!twice),
             session: self.hello.session.0,
             new_epoch: epoch,
             new_digest: hex(&token.digest()),
@@ -342,14 +371,27 @@ impl BeginSession {
             return None;
         }
         let expired = fence.expires_at.is_none_or(|expires_at| expires_at <= now);
-        let cause = match (pair.attempt.accepted, expired) {
-            (false, _) => Cause::Returned,
-            (true, true) => Cause::Expired,
-            (true, false) => Cause::Forgotten,
+        let (cause, message) = match (pair.attempt.accepted, expired) {
+            (false, _) => (
+                Cause::Returned,
+                "the device reconnected without accepting the offer",
+            ),
+            (true, true) => (
+                Cause::Expired,
+                "the lease ran out before the device came back",
+            ),
+            (true, false) if pair.attempt.resumes >= MAX_RESUMES => (
+                Cause::ResumeBound,
+                "the device came back again and again without progress",
+            ),
+            (true, false) => (
+                Cause::Forgotten,
+                "the device reconnected without this attempt",
+            ),
         };
         let ending = decide(&pair.job.facts, cause, now);
         let end = Finish::attempt(pair, WhereFacts::of_row(fence), &ending);
-        Some(end.message("the device reconnected without this attempt"))
+        Some(end.message(message))
     }
 }
 
@@ -378,10 +420,13 @@ async fn rotate(tx: &mut Tx, rotations: &[Rotation]) -> Result<(), StoreError> {
         ), rotated as (
             update attempts a set lease_epoch = e.new_epoch,
                 token_digest = decode(e.new_digest, 'hex'), lease_expires_at = e.expires_at,
-                session_number = e.session, accepted_at = coalesce(a.accepted_at, clock.now)
+                session_number = e.session, accepted_at = coalesce(a.accepted_at, clock.now),
+                replaced_epoch = e.replaced_epoch,
+                replaced_digest = decode(e.replaced_digest, 'hex'), resumes = e.resumes
             from clock, jsonb_to_recordset($1) as e(
                 attempt_id uuid, job_id uuid, device_id uuid, epoch bigint, digest text,
-                "from" text[], session bigint, new_epoch bigint, new_digest text,
+                "from" text[], replaced_epoch bigint, replaced_digest text, resumes int,
+                session bigint, new_epoch bigint, new_digest text,
                 expires_at timestamptz)
             where a.id = e.attempt_id and a.ended_at is null and a.job_id = e.job_id
                 and a.device_id = e.device_id and a.lease_epoch = e.epoch

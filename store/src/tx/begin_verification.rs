@@ -301,7 +301,8 @@ async fn write(tx: &mut Tx, now: OffsetDateTime, accepts: &[Accept]) -> Result<(
                 declared_size_bytes bigint)
         ), committing as (
             update attempts a set
-                status = 'committing', percent = null, final_operation = 'commit',
+                status = 'committing', percent = null,
+                replaced_epoch = null, replaced_digest = null, final_operation = 'commit',
                 final_epoch = e.final_epoch, final_digest = decode(e.final_digest, 'hex'),
                 final_content = decode(e.final_content, 'hex'), declared_key = e.declared_key,
                 declared_sha256 = decode(e.declared_sha256, 'hex'),

@@ -331,6 +331,10 @@ async fn apply(tx: &mut Tx, writes: &[Write]) -> Result<(), StoreError> {
         update attempts a set
             status = e.status::attempt_status, lease_expires_at = e.expires_at,
             accepted_at = coalesce(a.accepted_at, clock.now),
+            -- the new epoch was presented: the pair before it is dead for hello too
+            replaced_epoch = null, replaced_digest = null,
+            resumes = case when e.status <> a.status::text or e.percent > coalesce(a.percent, -1)
+                then 0 else a.resumes end,
             percent = case when e.status = a.status::text then coalesce(e.percent, a.percent)
                 else e.percent end,
             detail = coalesce(e.detail, a.detail)
