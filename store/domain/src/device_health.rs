@@ -7,23 +7,32 @@ use time::OffsetDateTime;
 
 /// How many of a device's last attempts are looked at.
 pub const LOOK_BACK: usize = 12;
-/// A failure later than this after the lease says more about the job than about the device.
-pub const QUICK: Duration = Duration::from_mins(1);
 /// So many bad ends in a row and the device gets no work for a long time.
-const QUARANTINE_AFTER: u32 = 10;
+const QUARANTINE_AFTER: usize = 10;
 const QUARANTINE: Duration = Duration::from_hours(1);
 /// The first failures are anybody's bad luck.
 const FREE: u32 = 2;
 const BASE: Duration = Duration::from_secs(1);
 const MAX_BACK_OFF: Duration = Duration::from_mins(5);
 
-/// How one of a device's attempts ended.
+/// How one of a device's attempts ended, as far as the device is to blame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Blame {
+    /// It is not, or the attempt is live.
+    None,
+    /// It gave the offer back, or did not answer it.
+    Returned,
+    /// It failed or lost the attempt, and quickly.
+    Failed,
+}
+
+/// One of a device's last attempts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PastAttempt {
     /// When it ended; `None` while it is live.
     pub ended_at: Option<OffsetDateTime>,
-    /// Whether the device is to blame: it failed or lost the attempt quickly, or gave its offer back.
-    pub bad: bool,
+    /// Whether the device is to blame.
+    pub blame: Blame,
 }
 
 /// Whether a device may be leased to.
@@ -53,31 +62,37 @@ impl DeviceHealth {
     }
 }
 
-/// Judges a device by its last attempts, newest first.
+/// Judges a device by its last attempts, newest first. Offers that it gives back only back it off;
+/// attempts that it fails lead to quarantine.
 pub fn judge(past: &[PastAttempt]) -> DeviceHealth {
-    let ended: Vec<_> = past
-        .iter()
-        .filter(|attempt| attempt.ended_at.is_some())
+    let ended = past.iter().filter(|attempt| attempt.ended_at.is_some());
+    let streak: Vec<_> = ended
+        .take_while(|attempt| attempt.blame != Blame::None)
         .collect();
-    let streak = ended.iter().take_while(|attempt| attempt.bad).count();
-    let streak = u32::try_from(streak).unwrap_or(u32::MAX);
-    // The newest lease is not always the last to end.
-    let last = ended
+    let failed = streak
         .iter()
-        .take(streak as usize)
-        .filter_map(|attempt| attempt.ended_at)
-        .max();
-    match last {
-        Some(last) if streak >= QUARANTINE_AFTER => DeviceHealth::Quarantined {
+        .filter(|attempt| attempt.blame == Blame::Failed)
+        .count();
+    // The newest lease is not always the last to end.
+    let Some(last) = streak.iter().filter_map(|attempt| attempt.ended_at).max() else {
+        return DeviceHealth::Open;
+    };
+    if failed >= QUARANTINE_AFTER {
+        return DeviceHealth::Quarantined {
             until: last + QUARANTINE,
-        },
-        Some(last) if streak > FREE => {
-            let doubled = BASE.saturating_mul(2u32.saturating_pow(streak - FREE - 1));
+        };
+    }
+    match u32::try_from(streak.len())
+        .unwrap_or(u32::MAX)
+        .checked_sub(FREE + 1)
+    {
+        None => DeviceHealth::Open,
+        Some(n) => {
+            let doubled = BASE.saturating_mul(2u32.saturating_pow(n));
             DeviceHealth::BackedOff {
                 until: last + doubled.min(MAX_BACK_OFF),
             }
         }
-        Some(_) | None => DeviceHealth::Open,
     }
 }
 
@@ -133,9 +148,24 @@ mod tests {
             0,
             PastAttempt {
                 ended_at: None,
-                bad: false,
+                blame: Blame::None,
             },
         );
         assert!(matches!(judge(&ends), DeviceHealth::BackedOff { .. }));
+    }
+
+    #[test]
+    fn a_device_that_gives_offers_back_is_backed_off_but_never_quarantined() {
+        let returned = PastAttempt {
+            ended_at: Some(NOW),
+            blame: Blame::Returned,
+        };
+        let health = judge(&[returned; LOOK_BACK]);
+        assert_eq!(
+            health,
+            DeviceHealth::BackedOff {
+                until: NOW + MAX_BACK_OFF
+            }
+        );
     }
 }

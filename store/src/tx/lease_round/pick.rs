@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use fencepost_domain::device_health::{LOOK_BACK, PastAttempt, judge};
+use fencepost_domain::device_health::{Blame, LOOK_BACK, PastAttempt, judge};
 use fencepost_domain::ids::{DeviceId, JobId, OrgId};
 use fencepost_domain::matcher::{Candidate, DeviceRoom, OrgRoom};
 use fencepost_domain::service::{ServiceName, ServiceParams};
@@ -32,19 +32,28 @@ pub(super) struct PastOfDevice {
     device_id: Uuid,
     #[serde(with = "time::serde::rfc3339::option")]
     ended_at: Option<OffsetDateTime>,
-    bad: bool,
+    blame: String,
+}
+
+impl PastOfDevice {
+    fn judged(&self) -> PastAttempt {
+        let blame = match self.blame.as_str() {
+            "returned" => Blame::Returned,
+            "failed" => Blame::Failed,
+            _ => Blame::None,
+        };
+        PastAttempt {
+            ended_at: self.ended_at,
+            blame,
+        }
+    }
 }
 
 impl Picked {
     /// Whether the device has failed so often of late that it gets nothing now.
     fn is_closed(&self, device: Uuid) -> bool {
         let mine = self.past.iter().filter(|past| past.device_id == device);
-        let past: Vec<_> = mine
-            .map(|past| PastAttempt {
-                ended_at: past.ended_at,
-                bad: past.bad,
-            })
-            .collect();
+        let past: Vec<_> = mine.map(PastOfDevice::judged).collect();
         self.now.is_some_and(|now| judge(&past).is_closed(now))
     }
 }
@@ -116,9 +125,13 @@ pub(super) async fn pick(
         ), past as materialized (
             -- how the last attempts of each device ended, newest first
             select d.id as device_id, a.ended_at,
-                coalesce((a.charged and a.ended_at < a.leased_at + interval '1 minute')
-                    or a.failure_code = 'device_fault'
-                    or (a.accepted_at is null and a.failure_code = 'provider_offline'), false) as bad
+                case
+                    when a.accepted_at is null and a.failure_code = 'provider_offline' then 'returned'
+                    when a.failure_code = 'device_fault'
+                        or (a.charged and a.ended_at < a.leased_at + interval '1 minute')
+                        then 'failed'
+                    else 'none'
+                end as blame
             from unnest($1::uuid[]) as d(id) cross join lateral (
                 select * from attempts where device_id = d.id order by id desc limit $7
             ) a
