@@ -103,12 +103,12 @@ mod tests {
     const NOW: OffsetDateTime = time::macros::datetime!(2026-01-01 12:00 UTC);
 
     fn past(bad: &[bool]) -> Vec<PastAttempt> {
-        bad.iter()
-            .map(|bad| PastAttempt {
-                ended_at: Some(NOW),
-                bad: *bad,
-            })
-            .collect()
+        let blame = |bad: &bool| if *bad { Blame::Failed } else { Blame::None };
+        let one = |bad| PastAttempt {
+            ended_at: Some(NOW),
+            blame: blame(bad),
+        };
+        bad.iter().map(one).collect()
     }
 
     #[test]
