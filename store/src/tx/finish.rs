@@ -292,6 +292,9 @@ async fn write(tx: &mut Tx, now: OffsetDateTime, ends: &[Finish]) -> Result<Writ
                 check_after = null, verify_until = null,
                 lease_epoch = coalesce(e.new_epoch, a.lease_epoch), charged = e.charged,
                 failure_code = e.failure_code, failure_message = e.failure_message,
+                -- whoever reports a failure with the token has had the offer
+                accepted_at = case when e.status = 'failed'
+                    then coalesce(a.accepted_at, $2) else a.accepted_at end,
                 final_operation = coalesce(a.final_operation, e.final_operation),
                 final_epoch = coalesce(a.final_epoch, e.final_epoch),
                 final_digest = coalesce(a.final_digest, decode(e.final_digest, 'hex')),
