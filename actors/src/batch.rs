@@ -30,6 +30,31 @@ pub trait BatchCall: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Vec<Self::Answer>, StoreError>> + Send;
 }
 
+/// Declares a store call that takes many as a [`BatchCall`].
+macro_rules! batch_call {
+    ($(#[$doc:meta])* $name:ident = $call:ident($request:ty) -> $answer:ty, about $subject:expr) => {
+        $(#[$doc])*
+        pub struct $name(pub fencepost_store::Store);
+
+        impl $crate::batch::BatchCall for $name {
+            type Request = $request;
+            type Answer = $answer;
+            fn subject(request: &$request) -> fencepost_domain::ids::AttemptId {
+                let subject: fn(&$request) -> fencepost_domain::ids::AttemptId = $subject;
+                subject(request)
+            }
+            fn call(
+                &self,
+                requests: Vec<$request>,
+            ) -> impl Future<Output = Result<Vec<$answer>, fencepost_store::StoreError>> + Send
+            {
+                self.0.$call(requests)
+            }
+        }
+    };
+}
+pub(crate) use batch_call;
+
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum BatchError {

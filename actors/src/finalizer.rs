@@ -12,7 +12,6 @@
 //! process dies in between, the rows say so and a sweep picks the verification up again.
 
 use std::collections::HashMap;
-use std::future::Future;
 
 use actix::{
     Actor, ActorFutureExt, AsyncContext, Context, Handler, MessageResult, Recipient, WrapFuture,
@@ -21,10 +20,10 @@ use fencepost_domain::ids::AttemptId;
 use fencepost_store::tx::begin_verification::{CommitAnswer, CommitRequest, VerificationTicket};
 use fencepost_store::tx::end_by_agent::{AgentEnd, AgentEndAnswer};
 use fencepost_store::tx::settle_commit::{Settle, Settled};
-use fencepost_store::{FinalizedAttempt, Store, StoreError};
+use fencepost_store::{FinalizedAttempt, Store};
 use serde_json::json;
 
-use crate::batch::{BatchCall, Batcher};
+use crate::batch::{Batcher, batch_call};
 use crate::matcher::Matcher;
 use crate::messages::{
     CommitAttempt, CommitProgress, EndAttempt, FromFinalizer, Nudge, ProveEnded, ReturnOffers,
@@ -65,53 +64,17 @@ pub struct FinalizerLinks {
     pub settings: ActorSettings,
 }
 
-/// `begin_verification` as a batch.
-pub struct BeginCall(pub Store);
-/// `settle_commit` as a batch.
-pub struct SettleCall(pub Store);
-/// `end_by_agent` as a batch.
-pub struct EndCall(pub Store);
-
-impl BatchCall for BeginCall {
-    type Request = CommitRequest;
-    type Answer = CommitAnswer;
-    fn subject(request: &CommitRequest) -> AttemptId {
-        request.claim.attempt
-    }
-    fn call(
-        &self,
-        requests: Vec<CommitRequest>,
-    ) -> impl Future<Output = Result<Vec<CommitAnswer>, StoreError>> + Send {
-        self.0.begin_verification(requests)
-    }
+batch_call! {
+    /// `begin_verification` as a batch.
+    BeginCall = begin_verification(CommitRequest) -> CommitAnswer, about |one| one.claim.attempt
 }
-
-impl BatchCall for SettleCall {
-    type Request = Settle;
-    type Answer = Settled;
-    fn subject(request: &Settle) -> AttemptId {
-        request.attempt
-    }
-    fn call(
-        &self,
-        requests: Vec<Settle>,
-    ) -> impl Future<Output = Result<Vec<Settled>, StoreError>> + Send {
-        self.0.settle_commit(requests)
-    }
+batch_call! {
+    /// `settle_commit` as a batch.
+    SettleCall = settle_commit(Settle) -> Settled, about |one| one.attempt
 }
-
-impl BatchCall for EndCall {
-    type Request = AgentEnd;
-    type Answer = AgentEndAnswer;
-    fn subject(request: &AgentEnd) -> AttemptId {
-        request.claim.attempt
-    }
-    fn call(
-        &self,
-        requests: Vec<AgentEnd>,
-    ) -> impl Future<Output = Result<Vec<AgentEndAnswer>, StoreError>> + Send {
-        self.0.end_by_agent(requests)
-    }
+batch_call! {
+    /// `end_by_agent` as a batch.
+    EndCall = end_by_agent(AgentEnd) -> AgentEndAnswer, about |one| one.claim.attempt
 }
 
 impl Finalizer {

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use actix::{
-    Actor, ActorContext, ActorFutureExt, AsyncContext, Context, Handler, Recipient, WrapFuture,
+    Actor, ActorContext, ActorFutureExt, AsyncContext, Context, Recipient, WrapFuture,
 };
 use fencepost_domain::ids::{AttemptId, DeviceId, RequestId, SessionNumber};
 use fencepost_protocol::{GatewayFrame, Hello, close};
@@ -22,13 +22,12 @@ use crate::batch::Batcher;
 use crate::finalizer::Finalizer;
 use crate::matcher::Matcher;
 use crate::messages::{
-    AttemptFinalized, CommitAttempt, EndAttempt, ForgetPull, FromFinalizer, FromMatcher, Nudge,
-    ProveEnded, PullLease, ReturnOffers, SessionRefresh, StopAttempt, Superseded,
+    CommitAttempt, EndAttempt, ForgetPull, Nudge, ProveEnded, PullLease, ReturnOffers,
 };
 use crate::registry::{Register, Registry, Unregister};
 use crate::settings::ActorSettings;
 use crate::supervision::{Handle, refused};
-use crate::transport::{FromTransport, ToTransport};
+use crate::transport::ToTransport;
 
 /// How many messages may wait for a session: what its socket, its matcher and a sweep may send
 /// while it is busy with one turn.
@@ -62,9 +61,9 @@ pub struct DeviceSession {
     pub(super) core: SessionCore,
     pub(super) near: Neighbours,
     socket: Recipient<ToTransport>,
-    running: HashMap<AttemptId, (Operation, Instant)>,
-    last_heard: Instant,
-    closing: bool,
+    pub(super) running: HashMap<AttemptId, (Operation, Instant)>,
+    pub(super) last_heard: Instant,
+    pub(super) closing: bool,
 }
 
 impl DeviceSession {
@@ -81,7 +80,7 @@ impl DeviceSession {
             core: SessionCore::new(device, session),
             near,
             socket,
-            running: HashMap::new(),
+            pub(super) running: HashMap::new(),
             last_heard: Instant::now(),
             closing: false,
         }
@@ -114,7 +113,7 @@ impl DeviceSession {
         }
     }
 
-    fn close(&mut self, code: u16, reason: &str, ctx: &mut Context<Self>) {
+    pub(super) fn close(&mut self, code: u16, reason: &str, ctx: &mut Context<Self>) {
         tracing::info!(device.id = %self.device, session = %self.session, code, reason, "closing");
         let reason = reason.to_owned();
         self.write(ToTransport::Close { code, reason }, ctx);
@@ -231,7 +230,7 @@ impl DeviceSession {
         }
     }
 
-    fn answered(&mut self, attempt: AttemptId, frame: &GatewayFrame, ctx: &mut Context<Self>) {
+    pub(super) fn answered(&mut self, attempt: AttemptId, frame: &GatewayFrame, ctx: &mut Context<Self>) {
         let Some((operation, _)) = self.running.remove(&attempt) else {
             return;
         };
@@ -316,132 +315,5 @@ impl Actor for DeviceSession {
             // is returned when its offer cannot be delivered.
             tracing::debug!(device.id = %device, "a closed session is found out later");
         }
-    }
-}
-
-impl Handler<FromTransport> for DeviceSession {
-    type Result = ();
-    fn handle(&mut self, message: FromTransport, ctx: &mut Self::Context) {
-        self.last_heard = Instant::now();
-        let effects = match message {
-            FromTransport::Frame(envelope) => self.core.on_frame(*envelope),
-            FromTransport::Unreadable {
-                request_id,
-                problem,
-            } => {
-                let code = fencepost_protocol::Code::InvalidRequest;
-                vec![send(
-                    request_id,
-                    None,
-                    answers::rejected(code, Some(&problem)),
-                )]
-            }
-            FromTransport::Closed => {
-                self.closing = true;
-                ctx.stop();
-                return;
-            }
-        };
-        self.perform(effects, ctx);
-    }
-}
-
-impl Handler<FromMatcher> for DeviceSession {
-    type Result = ();
-    fn handle(&mut self, message: FromMatcher, ctx: &mut Self::Context) {
-        match message {
-            FromMatcher::OfferLease(leased) => {
-                let offer = self.near.links.offer(&leased);
-                self.core.on_offer(offer.lease().claimed_by(self.device));
-                let frame = GatewayFrame::LeaseOffer(Box::new(offer));
-                self.perform(vec![send(None, None, frame)], ctx);
-            }
-            FromMatcher::NoWork => {
-                self.perform(vec![send(None, None, GatewayFrame::NoWork)], ctx);
-            }
-        }
-    }
-}
-
-impl Handler<FromFinalizer> for DeviceSession {
-    type Result = ();
-    fn handle(&mut self, message: FromFinalizer, ctx: &mut Self::Context) {
-        match message {
-            FromFinalizer::CommitProgress { attempt, progress } => {
-                let Some((operation, _)) = self.running.remove(&attempt) else {
-                    return;
-                };
-                let Some(request) = operation.requests.first() else {
-                    return;
-                };
-                let effects = self
-                    .core
-                    .on_commit_progress(*request, operation.lease, progress);
-                self.perform(effects, ctx);
-            }
-            FromFinalizer::AgentEnded { attempt, answer } => {
-                let end = match &answer {
-                    Some(fencepost_store::tx::end_by_agent::AgentEndAnswer::Final {
-                        end, ..
-                    }) => Some(end.clone()),
-                    _ => None,
-                };
-                // Reply first, then release.
-                self.answered(attempt, &answers::to_end(answer.as_ref()), ctx);
-                if let Some(effect) = end.and_then(|end| self.core.release(&end)) {
-                    self.perform(vec![effect], ctx);
-                }
-            }
-            FromFinalizer::OfferReturned { attempt, done } => {
-                let frame = if done {
-                    answers::done()
-                } else {
-                    answers::trouble()
-                };
-                self.answered(attempt, &frame, ctx);
-            }
-        }
-    }
-}
-
-impl Handler<AttemptFinalized> for DeviceSession {
-    type Result = ();
-    fn handle(&mut self, message: AttemptFinalized, ctx: &mut Self::Context) {
-        let effects = self.core.on_finalized(&message.0);
-        self.perform(effects, ctx);
-    }
-}
-
-impl Handler<StopAttempt> for DeviceSession {
-    type Result = ();
-    fn handle(&mut self, message: StopAttempt, ctx: &mut Self::Context) {
-        let effects = self.core.on_stop(&message.0, "buyer_cancelled");
-        self.perform(effects.into_iter().collect(), ctx);
-    }
-}
-
-impl Handler<SessionRefresh> for DeviceSession {
-    type Result = ();
-    fn handle(&mut self, message: SessionRefresh, ctx: &mut Self::Context) {
-        let effects = self.core.on_refresh(&message.0);
-        self.perform(effects, ctx);
-    }
-}
-
-impl Handler<Superseded> for DeviceSession {
-    type Result = ();
-    fn handle(&mut self, _: Superseded, ctx: &mut Self::Context) {
-        self.close(
-            close::SUPERSEDED,
-            "a newer session of this device is current",
-            ctx,
-        );
-    }
-}
-
-impl Handler<crate::system::ShutDown> for DeviceSession {
-    type Result = ();
-    fn handle(&mut self, _: crate::system::ShutDown, ctx: &mut Self::Context) {
-        self.close(close::RESTART, "the gateway is going down", ctx);
     }
 }

@@ -4,6 +4,7 @@ mod actor;
 mod answers;
 mod core;
 mod greeting;
+mod handlers;
 mod lanes;
 mod offers;
 mod progress;
