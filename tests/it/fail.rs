@@ -198,6 +198,7 @@ async fn every_code_is_retried_or_not_as_the_table_says() {
         let column = world.job_column(lease.job, "charged_attempts").await;
         assert_eq!(column, i32::from(charged).to_string(), "{}", code.as_str());
         world.cancel(lease.job).await;
+        world.store.set_device_enabled(mac.id, false).await.unwrap();
     }
     assert_eq!(
         FailureCode::parse_lenient("please_retry_me"),
@@ -237,7 +238,8 @@ async fn twenty_offers_that_came_back_make_a_job_undeliverable() {
     let mac = world.device("mac").await;
     let job = world.submit().await;
     for offer in 1..=20 {
-        world.clock.advance(Duration::from_secs(301)).await;
+        // Past the job's delay, the device's own and the time for which it is quarantined.
+        world.clock.advance(Duration::from_secs(3_601)).await;
         world.sweep().await;
         let lease = world.lease(&mac).await;
         assert_eq!(lease.attempt_number, offer);

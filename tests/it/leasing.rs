@@ -431,8 +431,10 @@ async fn one_free_slot_pulled_through_two_sessions_makes_one_lease() {
                 session.await
             },
         );
-        let made = first.unwrap().leased.len() + second.unwrap().leased.len();
-        assert!(made <= 1, "one slot took {made} attempts");
+        assert!(first.is_ok() && second.is_ok());
+        // The hello may have returned the first one's offer before the second pulled.
+        let live = "select count(*) from attempts where ended_at is null";
+        assert!(["0", "1"].contains(&world.db.text(live).await.as_str()));
         // The same session twice, through two gateways.
         let (first, second) = tokio::join!(
             world
@@ -440,7 +442,6 @@ async fn one_free_slot_pulled_through_two_sessions_makes_one_lease() {
                 .lease_round(vec![mac.pull(1)], Cursor::default()),
             second_gateway.lease_round(vec![mac.pull(1)], Cursor::default()),
         );
-        let live = "select count(*) from attempts where ended_at is null";
         assert!(first.is_ok() && second.is_ok());
         assert_eq!(world.db.text(live).await, "1");
         for job in world

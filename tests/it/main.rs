@@ -10,4 +10,6 @@ mod leasing;
 mod money;
 mod pairing;
 mod progress;
+mod races;
 mod schema;
+mod unknown_commits;

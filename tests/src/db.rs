@@ -41,9 +41,7 @@ impl TestDb {
         let server = Server::get();
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("it_{}_{number}", std::process::id());
-        server
-            .administer(format!("create database {name} template {template} strategy file_copy"))
-            .await;
+        server.create_database(&name, template).await;
         let url = server.url_of(&name);
         let pool = PgPoolOptions::new()
             .max_connections(6)
@@ -182,16 +180,12 @@ impl Drop for TestDb {
     fn drop(&mut self) {
         let server = Server::get();
         let is_checked = self.is_checked && !std::thread::panicking();
-        let drop_it = format!("drop database {} with (force)", self.name);
-        let violations = server.wait_for(async {
-            let violations = if is_checked {
-                checker::violations(&self.url).await
-            } else {
-                Vec::new()
-            };
-            server.administer(drop_it).await;
-            violations
-        });
+        let violations = if is_checked {
+            server.wait_for(checker::violations(&self.url))
+        } else {
+            Vec::new()
+        };
+        server.drop_database(&self.name);
         assert!(
             violations.is_empty(),
             "what must always hold does not: {violations:#?}"

@@ -11,7 +11,8 @@ use fencepost_embedded::{EmbeddedError, EmbeddedPostgres, StartOptions};
 use fencepost_store::admin::MIGRATIONS;
 use fencepost_store::{Store, StoreSettings};
 use sha2::{Digest as _, Sha256};
-use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
+use sqlx::postgres::PgPoolOptions;
+use sqlx::{AssertSqlSafe, Connection as _, PgConnection, PgPool};
 use tokio::runtime::Runtime;
 
 /// Replaces the clock by a movable one and records what happens to jobs, for the checker.
@@ -24,6 +25,7 @@ static SERVER: LazyLock<Server> = LazyLock::new(Server::start);
 pub struct Server {
     postgres: EmbeddedPostgres,
     template: String,
+    admin: PgPool,
     runtime: Runtime,
 }
 
@@ -36,17 +38,22 @@ impl Server {
     fn start() -> Self {
         let runtime = Runtime::new().expect("a runtime can be made");
         // The first caller may be inside another runtime, which must not be blocked by this one.
-        let (postgres, template) = wait_for(&runtime, async {
+        let (postgres, template, admin) = wait_for(&runtime, async {
             let postgres = start_postgres().await;
             // Nothing here outlives the run, so nothing need survive a loss of power.
             administer(&postgres, "alter system set fsync = off".to_owned()).await;
             administer(&postgres, "select pg_reload_conf()".to_owned()).await;
             let template = make_template(&postgres).await;
-            (postgres, template)
+            let admin = PgPoolOptions::new()
+                .max_connections(4)
+                .connect_lazy(postgres.admin_url().expose())
+                .expect("the server's own URL is readable");
+            (postgres, template, admin)
         });
         Self {
             postgres,
             template,
+            admin,
             runtime,
         }
     }
@@ -72,10 +79,29 @@ impl Server {
         &self.template
     }
 
-    /// Runs one statement on the administrative database.
-    pub async fn administer(&self, statement: String) {
-        administer(&self.postgres, statement).await;
+    /// Makes a database that is a copy of `template`.
+    pub async fn create_database(&self, name: &str, template: &str) {
+        let create = format!("create database {name} template {template}");
+        // On the server's runtime: its pooled connections must not depend on a test's.
+        let admin = self.admin.clone();
+        let creating = self.runtime.spawn(async move { run(&admin, create).await });
+        creating.await.expect("nobody aborts it");
     }
+
+    /// Deletes a database, soon: what is left at the end of the run, the next one clears away.
+    pub fn drop_database(&self, name: &str) {
+        let drop_it = format!("drop database {name} with (force)");
+        let admin = self.admin.clone();
+        self.runtime
+            .spawn(async move { run(&admin, drop_it).await });
+    }
+}
+
+async fn run(admin: &PgPool, statement: String) {
+    sqlx::raw_sql(AssertSqlSafe(statement.clone()))
+        .execute(admin)
+        .await
+        .unwrap_or_else(|error| panic!("{statement}: {error}"));
 }
 
 fn wait_for<T: Send>(runtime: &Runtime, future: impl Future<Output = T> + Send) -> T {
