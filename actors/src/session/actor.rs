@@ -6,9 +6,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use actix::{
-    Actor, ActorContext, ActorFutureExt, AsyncContext, Context, Recipient, WrapFuture,
-};
+use actix::{Actor, ActorContext, ActorFutureExt, AsyncContext, Context, Recipient, WrapFuture};
 use fencepost_domain::ids::{AttemptId, DeviceId, RequestId, SessionNumber};
 use fencepost_protocol::{GatewayFrame, Hello, close};
 use fencepost_store::Store;
@@ -80,7 +78,7 @@ impl DeviceSession {
             core: SessionCore::new(device, session),
             near,
             socket,
-            pub(super) running: HashMap::new(),
+            running: HashMap::new(),
             last_heard: Instant::now(),
             closing: false,
         }
@@ -230,7 +228,12 @@ impl DeviceSession {
         }
     }
 
-    pub(super) fn answered(&mut self, attempt: AttemptId, frame: &GatewayFrame, ctx: &mut Context<Self>) {
+    pub(super) fn answered(
+        &mut self,
+        attempt: AttemptId,
+        frame: &GatewayFrame,
+        ctx: &mut Context<Self>,
+    ) {
         let Some((operation, _)) = self.running.remove(&attempt) else {
             return;
         };
