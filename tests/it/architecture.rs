@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use cargo_metadata::{DependencyKind, MetadataCommand, Package};
 
 /// Who may depend on whom among our own crates; the test crate may on all.
-const ARROWS: [(&str, &[&str]); 8] = [
+const ARROWS: [(&str, &[&str]); 9] = [
     ("fencepost-domain", &[]),
     ("fencepost-embedded", &[]),
     ("fencepost-media", &["fencepost-domain"]),
@@ -31,6 +31,15 @@ const ARROWS: [(&str, &[&str]); 8] = [
             "fencepost-domain",
             "fencepost-embedded",
             "fencepost-media",
+            "fencepost-protocol",
+            "fencepost-store",
+        ],
+    ),
+    (
+        "fencepost-load",
+        &[
+            "fencepost-domain",
+            "fencepost-embedded",
             "fencepost-protocol",
             "fencepost-store",
         ],
