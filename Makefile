@@ -1,0 +1,34 @@
+# What a developer types. Each target says what it does and installs what it needs.
+.DEFAULT_GOAL := help
+.PHONY: help demo test check prepare
+
+INPUT ?=
+KEEP ?=
+# Through the environment, so that the shell sees a file's name as it is.
+export INPUT
+
+help:
+	@echo 'make demo [INPUT=file] [KEEP=1]  A job from file to file, then one whose Mac is frozen in the'
+	@echo '                                 middle. Takes about a minute; results in demo-output/.'
+	@echo '                                 KEEP=1 leaves all of it running and says how to stop it.'
+	@echo 'make test                        All tests, on real Postgres and real FFmpeg.'
+	@echo 'make check                       Formatter, linter, documentation, committed query data.'
+	@echo 'make prepare                     Rewrite .sqlx after a migration or a query has changed.'
+
+# The whole workspace, as `make test` builds it: whoever runs one after the other builds once.
+demo:
+	@echo '==> looking for what the demo needs'
+	@.ci/install-deps
+	@echo '==> building: cargo build --workspace (some minutes the first time)'
+	@PATH="$$PATH:$$HOME/.cargo/bin" cargo build --workspace
+	@target/debug/fencepost demo $${INPUT:+--input "$$INPUT"} $(if $(filter 1 yes true,$(KEEP)),--keep)
+
+test:
+	@.ci/test
+
+check:
+	@.ci/check
+
+prepare:
+	@.ci/install-deps
+	@PATH="$$PATH:$$HOME/.cargo/bin" .ci/prepare-sqlx
