@@ -52,7 +52,7 @@ fn packages() -> Vec<Package> {
         .manifest_path(manifest)
         .no_deps()
         .exec()
-        .unwrap();
+        .expect("cargo knows the workspace");
     metadata.packages
 }
 

@@ -52,14 +52,14 @@ async fn a_commit_before_uploading_is_refused_and_changes_nothing() {
         let before = world.db.rows().await;
         let status = phase.into();
         let refusal = Refusal::Fence(FenceViolation::WrongStatus { status });
-        assert_eq!(refused(world.commit(&lease).await), Some(refusal));
+        assert_eq!(refused(&world.commit(&lease).await), Some(refusal));
         assert_eq!(world.db.rows().await, before);
     }
 }
 
-fn refused(answer: CommitAnswer) -> Option<Refusal> {
+fn refused(answer: &CommitAnswer) -> Option<Refusal> {
     match answer {
-        CommitAnswer::Refused(refusal) => Some(refusal),
+        CommitAnswer::Refused(refusal) => Some(*refusal),
         _ => None,
     }
 }
@@ -72,7 +72,7 @@ async fn a_commit_after_the_lease_publishes_nothing() {
     world.clock.advance(TTL).await;
     let before = world.db.rows().await;
     let expired = Refusal::Fence(FenceViolation::Expired);
-    assert_eq!(refused(world.commit(&lease).await), Some(expired));
+    assert_eq!(refused(&world.commit(&lease).await), Some(expired));
     assert_eq!(world.db.rows().await, before);
     let output = world.store.output(world.org, lease.job).await.unwrap();
     assert!(matches!(output, OutputView::NotReady { .. }));
@@ -120,7 +120,7 @@ async fn another_commit_by_the_same_writer_is_refused_before_and_after_the_end()
             }
             let answer = commit_on(&world.store, other).await;
             assert_eq!(
-                refused(answer),
+                refused(&answer),
                 Some(Refusal::OtherContent),
                 "other {change}"
             );
@@ -143,7 +143,7 @@ async fn a_commit_of_an_object_that_was_not_granted_to_the_attempt_is_refused() 
     let mut foreign = lease.commit();
     foreign.output.object_key.clone_from(&neighbour.output_key);
     let answer = commit_on(&world.store, foreign).await;
-    assert_eq!(refused(answer), Some(Refusal::UngrantedObject));
+    assert_eq!(refused(&answer), Some(Refusal::UngrantedObject));
     assert_eq!(world.db.rows().await, before);
 }
 
@@ -254,6 +254,11 @@ async fn two_attempts_of_one_job_write_different_objects_and_the_lost_one_no_mor
     assert_ne!(next.output_key, lost.output_key);
     assert_eq!(place(&lost).await.unwrap(), Placed::Closed);
     assert_eq!(place(&next).await.unwrap(), Placed::Done);
+    let output = world.store.output(world.org, next.job).await.unwrap();
+    assert!(
+        matches!(output, OutputView::NotReady { .. }),
+        "a lost attempt's object is served"
+    );
     world.win(&next).await;
     assert_eq!(
         place(&next).await.unwrap(),
@@ -335,7 +340,7 @@ async fn whatever_a_lost_attempt_still_sends_changes_nothing_of_its_successors_s
             world.win(&winner).await;
         }
         let before = world.db.rows().await;
-        assert!(refused(world.commit(&lost).await).is_some());
+        assert!(refused(&world.commit(&lost).await).is_some());
         let answer = world.progress(&lost, Phase::Uploading).await;
         assert!(matches!(answer, ProgressAnswer::Refused(_)), "{answer:?}");
         for end in [lost.fail(FailureCode::RunnerFailed), lost.release()] {

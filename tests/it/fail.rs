@@ -45,7 +45,7 @@ async fn the_last_charged_attempt_fails_the_job_by_report_and_by_expiry() {
         let mac = world.device("mac").await;
         let job = world.submit().await;
         for number in 1..=3 {
-            world.clock.advance(Duration::from_secs(300)).await;
+            world.clock.advance(Duration::from_mins(5)).await;
             world.sweep().await;
             let lease = world.lease(&mac).await;
             world.progress(&lease, Phase::Uploading).await;
@@ -118,7 +118,7 @@ async fn the_buyers_budget_and_deadline_are_kept_and_not_the_defaults() {
     assert_eq!(view.max_attempts, 1);
     assert_eq!(
         view.admission_deadline,
-        view.created_at + Duration::from_secs(6 * 3_600)
+        view.created_at + Duration::from_hours(6)
     );
     world.expire(&lease).await;
     assert_eq!(world.statuses(&lease).await, "failed, lost");

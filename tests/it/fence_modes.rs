@@ -20,6 +20,8 @@ use fencepost_tests::{Device, Lease, World};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Operation {
     Progress,
+    /// Fresh links to the attempt's objects.
+    Grant,
     Commit,
     /// A commit of a job that its buyer has cancelled, which ends the attempt.
     LosingCommit,
@@ -44,8 +46,9 @@ enum Wrong {
     Status,
 }
 
-const OPERATIONS: [Operation; 6] = [
+const OPERATIONS: [Operation; 7] = [
     Operation::Progress,
+    Operation::Grant,
     Operation::Commit,
     Operation::LosingCommit,
     Operation::Fail,
@@ -69,10 +72,13 @@ const WRONGS: [Wrong; 10] = [
 impl Operation {
     fn minds(self, wrong: Wrong) -> bool {
         match wrong {
-            Wrong::Device | Wrong::Job => true,
-            Wrong::EpochAbove | Wrong::EpochBelow | Wrong::EpochZero => true,
+            Wrong::Device
+            | Wrong::Job
+            | Wrong::EpochAbove
+            | Wrong::EpochBelow
+            | Wrong::EpochZero => true,
             Wrong::InventedToken | Wrong::PreviousToken | Wrong::NeighboursToken => {
-                !matches!(self, Self::Progress | Self::Stopped)
+                !matches!(self, Self::Progress | Self::Grant | Self::Stopped)
             }
             Wrong::Expired => self != Self::Stopped,
             Wrong::Status => !matches!(self, Self::Stopped | Self::LosingCommit),
@@ -223,6 +229,10 @@ impl Scene {
                     ProgressAnswer::Renewed(_) => None,
                     other => panic!("{other:?}"),
                 })
+            }
+            Operation::Grant => {
+                let granted = self.store.grant_objects(lease.claim()).await?;
+                Ok(granted.err())
             }
             Operation::Commit | Operation::LosingCommit => {
                 let answer = self

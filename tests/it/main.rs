@@ -4,6 +4,7 @@
 mod architecture;
 mod cancel;
 mod commit;
+mod deadlocks;
 mod fail;
 mod fence_modes;
 mod leasing;
@@ -11,5 +12,6 @@ mod money;
 mod pairing;
 mod progress;
 mod races;
+mod rounds;
 mod schema;
 mod unknown_commits;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use fencepost_domain::attempt::Phase;
+use fencepost_store::FinalizedAttempt;
 use fencepost_store::secrets::Credential;
 use fencepost_store::tx::begin_session::SessionAnswer;
 use fencepost_store::tx::record_progress::ProgressAnswer;
@@ -47,7 +48,7 @@ async fn an_enrollment_code_is_dead_at_the_instant_of_its_end() {
     let (code, in_time) = (world.enrollment(None).await, world.enrollment(None).await);
     world
         .clock
-        .advance(Duration::from_secs(900) - Duration::from_micros(1))
+        .advance(Duration::from_mins(15) - Duration::from_micros(1))
         .await;
     assert!(
         world
@@ -136,7 +137,7 @@ async fn a_hello_rotates_what_it_holds_loses_what_it_forgot_and_leaves_commits_a
     };
     assert_eq!(recorded.len(), 1);
     assert!(lost.is_empty());
-    let mut ended: Vec<_> = ended.iter().map(|end| end.attempt()).collect();
+    let mut ended: Vec<_> = ended.iter().map(FinalizedAttempt::attempt).collect();
     ended.sort();
     assert_eq!(ended, [forgotten.attempt, unaccepted.attempt]);
     assert_eq!(world.statuses(&forgotten).await, "queued, lost");

@@ -246,7 +246,12 @@ async fn present(
 ) -> Option<Refusal> {
     if operation == "progress" {
         let progress = vec![lease.progress(Phase::Uploading)];
-        return match store.record_progress(progress).await.unwrap().remove(0) {
+        return match store
+            .record_progress(progress)
+            .await
+            .expect("it has an answer")
+            .remove(0)
+        {
             ProgressAnswer::Refused(refusal) => Some(refusal),
             _ => None,
         };
@@ -261,7 +266,12 @@ async fn present(
         "fail" => lease.fail(fencepost_domain::failure::FailureCode::UploadFailed),
         _ => lease.release(),
     };
-    match store.end_by_agent(vec![end]).await.unwrap().remove(0) {
+    match store
+        .end_by_agent(vec![end])
+        .await
+        .expect("it has an answer")
+        .remove(0)
+    {
         AgentEndAnswer::Refused(refusal) => Some(refusal),
         _ => None,
     }

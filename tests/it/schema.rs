@@ -102,8 +102,8 @@ fn foreign_clocks(line: &str) -> impl Iterator<Item = &'static str> {
 
 fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path());
+        .expect("the sources can be read")
+        .map(|entry| entry.expect("the sources can be read").path());
     entries
         .flat_map(|path| {
             if path.is_dir() {

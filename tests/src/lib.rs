@@ -6,6 +6,7 @@
 //! - [`db`]: a database of its own for a test; when it is dropped, the [`checker`] runs.
 //! - [`clock`]: `authority_now()` under the test's control.
 //! - [`world`]: an org with credit, devices, jobs and leases in the state that a test begins with.
+//! - [`lease`]: what a device holds, and what it says with it; [`looks`]: what a test asks afterwards.
 //! - [`blocker`]: a transaction held open, on a row or on COMMIT itself.
 //! - [`proxy`]: a TCP proxy between a client and its server that can cut all connections.
 //! - [`counters`]: what the code under test has counted in its metrics.
@@ -16,6 +17,8 @@ pub mod checker;
 pub mod clock;
 pub mod counters;
 pub mod db;
+pub mod lease;
+pub mod looks;
 pub mod proxy;
 pub mod server;
 pub mod world;
@@ -23,5 +26,6 @@ pub mod world;
 pub use blocker::Blocker;
 pub use clock::Clock;
 pub use db::TestDb;
+pub use lease::{Device, Lease};
 pub use proxy::Proxy;
-pub use world::{Device, Lease, World};
+pub use world::World;

@@ -1,16 +1,13 @@
 //! The world that a test begins with, in a few lines: an org with credit, a provider, devices, jobs,
 //! and leases in the state that the test is about. The clock stands still until a test moves it.
 
-use std::ops::Deref;
 use std::time::Duration;
 
 use fencepost_domain::attempt::Phase;
-use fencepost_domain::commit_token::{CommitToken, CommitTokenDigest};
+use fencepost_domain::commit_token::CommitToken;
 use fencepost_domain::duration::LeaseDuration;
-use fencepost_domain::failure::FailureCode;
-use fencepost_domain::fencing::LeaseClaim;
 use fencepost_domain::ids::{
-    AttemptId, DeviceId, InstanceId, JobId, OrgId, ProviderId, SessionNumber, UploadId,
+    DeviceId, InstanceId, JobId, OrgId, ProviderId, SessionNumber, UploadId,
 };
 use fencepost_domain::ledger::PriceTerms;
 use fencepost_domain::matcher;
@@ -21,19 +18,20 @@ use fencepost_store::secrets::Credential;
 use fencepost_store::tx::begin_session::{Held, HelloFacts, SessionAnswer};
 use fencepost_store::tx::begin_verification::{CommitAnswer, CommitRequest, VerificationTicket};
 use fencepost_store::tx::cancel_job::Cancelled;
-use fencepost_store::tx::end_by_agent::{AgentEnd, AgentEndAnswer, AgentEndKind};
+use fencepost_store::tx::end_by_agent::{AgentEnd, AgentEndAnswer};
 use fencepost_store::tx::expire_due::SweepReport;
-use fencepost_store::tx::lease_round::{Cursor, LeasedAttempt, Pull};
+use fencepost_store::tx::lease_round::Cursor;
 use fencepost_store::tx::place_output::Placed;
-use fencepost_store::tx::record_progress::{Progress, ProgressAnswer};
-use fencepost_store::tx::settle_commit::{Settle, Settled};
+use fencepost_store::tx::record_progress::ProgressAnswer;
+use fencepost_store::tx::settle_commit::Settled;
 use fencepost_store::tx::submit_job::{NewJob, Priority, Submitted};
-use fencepost_store::views::JobView;
 use fencepost_store::{FinalizedAttempt, Store, StoreSettings};
 use serde_json::json;
 
 use crate::clock::Clock;
 use crate::db::TestDb;
+pub use crate::lease::settlement;
+use crate::lease::{Device, Lease};
 
 /// Credit of the org of a new world, in micros.
 pub const CREDIT: i64 = 1_000_000_000;
@@ -48,7 +46,7 @@ pub const HELD: i64 = 6_000;
 /// Digest of every output that the world commits.
 pub const OUTPUT_SHA256: [u8; 32] = [7; 32];
 /// The lease of an accepted attempt.
-pub const TTL: Duration = Duration::from_secs(60);
+pub const TTL: Duration = Duration::from_mins(1);
 /// How long an offer waits.
 pub const OFFER: Duration = Duration::from_secs(10);
 /// The services that a sweep of the world may verify.
@@ -66,124 +64,6 @@ pub struct World {
     pub provider: ProviderId,
     /// The database, checked and deleted when the world ends.
     pub db: TestDb,
-}
-
-/// A paired device with its current session.
-#[derive(Debug, Clone)]
-pub struct Device {
-    /// Its id.
-    pub id: DeviceId,
-    /// Its credential.
-    pub token: Credential,
-    /// Its current session.
-    pub session: SessionNumber,
-    /// How many attempts it takes.
-    pub slots: u32,
-    /// What it has proven.
-    pub words: Vec<String>,
-}
-
-/// A lease with its secret, as an agent holds it.
-#[derive(Debug, Clone)]
-pub struct Lease(pub LeasedAttempt);
-
-impl Deref for Lease {
-    type Target = LeasedAttempt;
-    fn deref(&self) -> &LeasedAttempt {
-        &self.0
-    }
-}
-
-impl Lease {
-    /// The four identities that it presents.
-    pub fn claim(&self) -> LeaseClaim {
-        LeaseClaim {
-            device: self.device,
-            job: self.job,
-            attempt: self.attempt,
-            epoch: self.epoch,
-        }
-    }
-
-    /// SHA-256 of its secret.
-    pub fn digest(&self) -> CommitTokenDigest {
-        self.token.digest()
-    }
-
-    /// What its agent lists in a hello.
-    pub fn held(&self) -> Held {
-        Held {
-            claim: self.claim(),
-            token: self.digest(),
-        }
-    }
-
-    /// Its commit of the output that the world uploads.
-    pub fn commit(&self) -> CommitRequest {
-        CommitRequest {
-            claim: self.claim(),
-            token: self.digest(),
-            output: fencepost_store::tx::begin_verification::DeclaredOutput {
-                object_key: self.output_key.clone(),
-                sha256: OUTPUT_SHA256,
-                size_bytes: 1_000,
-            },
-        }
-    }
-
-    /// Its progress into a phase.
-    pub fn progress(&self, phase: Phase) -> Progress {
-        Progress {
-            claim: self.claim(),
-            phase: Some(phase),
-            percent: Some(50.0),
-            detail: None,
-        }
-    }
-
-    /// Its failure.
-    pub fn fail(&self, code: FailureCode) -> AgentEnd {
-        let kind = AgentEndKind::Fail {
-            token: self.digest(),
-            code,
-            message: "it did not work".to_owned(),
-        };
-        AgentEnd {
-            claim: self.claim(),
-            kind,
-        }
-    }
-
-    /// Its release.
-    pub fn release(&self) -> AgentEnd {
-        let kind = AgentEndKind::Release {
-            token: self.digest(),
-            reason: "the owner is back".to_owned(),
-        };
-        AgentEnd {
-            claim: self.claim(),
-            kind,
-        }
-    }
-
-    /// Its word that it has stopped.
-    pub fn stopped(&self) -> AgentEnd {
-        AgentEnd {
-            claim: self.claim(),
-            kind: AgentEndKind::Stopped,
-        }
-    }
-}
-
-impl Device {
-    /// A pull for `slots_free` attempts.
-    pub fn pull(&self, slots_free: u32) -> Pull {
-        Pull {
-            device: self.id,
-            session: self.session,
-            slots_free,
-        }
-    }
 }
 
 /// A good verdict on an output of `seconds`.
@@ -499,56 +379,6 @@ impl World {
             "it did not expire"
         );
     }
-
-    /// The buyer's view of a job.
-    pub async fn job(&self, job: JobId) -> JobView {
-        self.store
-            .job(self.org, job)
-            .await
-            .expect("reading runs")
-            .expect("the job exists")
-    }
-
-    /// A column of a job's row, as text.
-    pub async fn job_column(&self, job: JobId, column: &str) -> String {
-        self.db
-            .text(&format!("select {column} from jobs where id = '{job}'"))
-            .await
-    }
-
-    /// A column of an attempt's row, as text.
-    pub async fn attempt_column(&self, attempt: AttemptId, column: &str) -> String {
-        self.db
-            .text(&format!(
-                "select {column} from attempts where id = '{attempt}'"
-            ))
-            .await
-    }
-
-    /// The statuses of a job and of an attempt, as in `active, running`.
-    pub async fn statuses(&self, lease: &Lease) -> String {
-        let job = self.job_column(lease.job, "status").await;
-        format!(
-            "{job}, {}",
-            self.attempt_column(lease.attempt, "status").await
-        )
-    }
-
-    /// What was posted for a job, as in `hold 6000, release 6000`.
-    pub async fn postings(&self, job: JobId) -> String {
-        let posted = self.store.postings(job).await.expect("reading runs");
-        let posted: Vec<String> = posted
-            .iter()
-            .map(|one| format!("{} {}", one.kind, one.amount_micros))
-            .collect();
-        posted.join(", ")
-    }
-
-    /// The events of a job, as in `job.failed`.
-    pub async fn events(&self, job: JobId) -> String {
-        let query = format!("select kind from outbox where job_id = '{job}' order by seq");
-        self.db.texts(&query).await.join(", ")
-    }
 }
 
 /// Presents one commit to one of several stores.
@@ -558,18 +388,4 @@ pub async fn commit_on(store: &Store, request: CommitRequest) -> CommitAnswer {
         .await
         .expect("commit runs");
     answers.pop().expect("one question, one answer")
-}
-
-/// The verdict on a ticket, to settle.
-pub fn settlement(ticket: &VerificationTicket, verdict: Verdict) -> Settle {
-    Settle {
-        attempt: ticket.attempt,
-        verification_epoch: ticket.verification_epoch,
-        copy_key: fencepost_domain::artifact_key::verified_copy(
-            ticket.job,
-            ticket.attempt,
-            ticket.verification_epoch,
-        ),
-        verdict,
-    }
 }
