@@ -41,6 +41,8 @@ create table attempts (
     failure_code text,
     failure_message text,
     ended_at timestamptz,
+    collect_after timestamptz,
+    collections int not null default 0,
     unique (job_id, attempt_number),
     constraint epoch_is_positive check (lease_epoch > 0),
     constraint digest_is_sha256 check (octet_length(token_digest) = 32),
@@ -63,6 +65,7 @@ create table attempts (
          and (verify_until is not null) = (status = 'committing')
          and (status not in ('committing', 'succeeded') or verification_epoch > 0)),
     constraint stop_reason_is_known check (stop_reason in ('buyer_cancelled', 'revoked')),
+    constraint collected_only_after_the_end check (collect_after is null or ended_at is not null),
     constraint percent_is_a_percentage check (percent between 0 and 100)
 ) with (fillfactor = 50);
 
@@ -76,6 +79,9 @@ create index attempts_of_device on attempts (device_id, id);
 -- expire_due. Only the sweeper moves check_after, about once per lease length: an index on the
 -- expiry itself would make every renewal rewrite every index.
 create index attempts_to_check on attempts (check_after) where ended_at is null;
+
+-- collect_garbage: ended attempts whose objects nobody can be writing any more.
+create index attempts_to_collect on attempts (collect_after) where collect_after is not null;
 
 comment on table attempts is 'Runs of jobs on devices. Renewals and phases stay HOT: no index holds a column that they change.';
 comment on column attempts.job_id is 'The job that is run.';
@@ -114,6 +120,8 @@ comment on column attempts.charged is 'Whether it used up the job''s budget.';
 comment on column attempts.failure_code is 'Why it did not win.';
 comment on column attempts.failure_message is 'The same for a person, cleaned.';
 comment on column attempts.ended_at is 'When it ended; null is "live" everywhere.';
+comment on column attempts.collect_after is 'When its objects are deleted (the published copy excepted); null before its end and after the last pass.';
+comment on column attempts.collections is 'How many passes have deleted them; there are two, for a transfer that outlived the first.';
 
 create function attempt_arrow_exists(old attempt_status, new attempt_status) returns boolean
     language sql immutable

@@ -7,6 +7,7 @@
 //! ├─ Finalizer   commits, fails, releases: begin → verify → settle → AttemptFinalized
 //! │   └─ Verifier  copies and checks an output, so many at a time, no lock held
 //! ├─ Sweeper     leases, graces, delays, deadlines that are over; re-reads the sessions
+//! ├─ Collector   deletes what ended attempts left in the object store
 //! └─ DeviceSession (one per socket, never restarted: the device reconnects)
 //! ```
 //!
@@ -25,6 +26,7 @@
 #![warn(missing_docs)]
 
 pub mod batch;
+pub mod collector;
 pub mod finalizer;
 pub mod health;
 pub mod matcher;

@@ -16,6 +16,7 @@ use fencepost_store::{Store, StoreError};
 use serde_json::{Value, json};
 
 use crate::batch::{BatchCall, Batcher};
+use crate::collector::{self, Collector};
 use crate::finalizer::{BeginCall, EndCall, Finalizer, FinalizerLinks, SettleCall};
 use crate::health::LoopHealth;
 use crate::matcher::{Matcher, POLL};
@@ -55,6 +56,7 @@ pub struct ActorSystem {
     near: Neighbours,
     verifier: Handle<Verifier>,
     sweeper: Handle<Sweeper>,
+    collector: Handle<Collector>,
     sessions: actix::ArbiterHandle,
     loops: Vec<LoopHealth>,
 }
@@ -74,6 +76,8 @@ impl ActorSystem {
         let match_health = LoopHealth::new("matcher", POLL);
         let matcher_cell: Arc<OnceLock<Handle<Matcher>>> = Arc::new(OnceLock::new());
 
+        let collect_health = LoopHealth::new("collector", collector::PERIOD);
+        let collector = start_collector(&checking, &store, &artifacts, &collect_health);
         let registry = supervise("registry", &core, Registry::default);
         let most = settings.verifications;
         let verifier = supervise("verifier", &checking, move || {
@@ -90,18 +94,13 @@ impl ActorSystem {
             settings: settings.clone(),
         };
         let finalizer = supervise("finalizer", &core, move || Finalizer::new(links.clone()));
-        let sweeper = {
-            let near = SweeperLinks {
-                store: store.clone(),
-                finalizer: finalizer.clone(),
-                registry: registry.clone(),
-                matcher: Arc::clone(&matcher_cell),
-            };
-            let (settings, health) = (settings.clone(), sweep_health.clone());
-            supervise("sweeper", &core, move || {
-                Sweeper::new(near.clone(), settings.clone(), health.clone())
-            })
+        let near = SweeperLinks {
+            store: store.clone(),
+            finalizer: finalizer.clone(),
+            registry: registry.clone(),
+            matcher: Arc::clone(&matcher_cell),
         };
+        let sweeper = start_sweeper(&core, near, &settings, &sweep_health);
         let matcher = {
             let (store, finalizer, sweeper) = (store.clone(), finalizer.clone(), sweeper.clone());
             let (settings, health) = (settings.clone(), match_health.clone());
@@ -126,11 +125,12 @@ impl ActorSystem {
             registry,
             settings,
         };
-        let loops = vec![sweep_health, match_health];
+        let loops = vec![sweep_health, match_health, collect_health];
         Self {
             near,
             verifier,
             sweeper,
+            collector,
             sessions: sessions.handle(),
             loops,
         }
@@ -187,6 +187,7 @@ impl ActorSystem {
             "finalizer": ask(&near.finalizer.addr()).await,
             "verifier": ask(&self.verifier.addr()).await,
             "sweeper": ask(&self.sweeper.addr()).await,
+            "collector": ask(&self.collector.addr()).await,
         })
     }
 
@@ -232,6 +233,30 @@ impl ActorSystem {
         }
         Ok(())
     }
+}
+
+fn start_collector(
+    arbiter: &Arbiter,
+    store: &Store,
+    artifacts: &ArtifactStore,
+    health: &LoopHealth,
+) -> Handle<Collector> {
+    let (store, artifacts, health) = (store.clone(), artifacts.clone(), health.clone());
+    supervise("collector", arbiter, move || {
+        Collector::new(store.clone(), artifacts.clone(), health.clone())
+    })
+}
+
+fn start_sweeper(
+    arbiter: &Arbiter,
+    near: SweeperLinks,
+    settings: &ActorSettings,
+    health: &LoopHealth,
+) -> Handle<Sweeper> {
+    let (settings, health) = (settings.clone(), health.clone());
+    supervise("sweeper", arbiter, move || {
+        Sweeper::new(near.clone(), settings.clone(), health.clone())
+    })
 }
 
 async fn ask<A>(addr: &Addr<A>) -> Value

@@ -15,6 +15,9 @@ pub struct StoreSettings {
     pub verification_takeover: LeaseDuration,
     /// How long a link to an object can be used.
     pub grant: LeaseDuration,
+    /// How long a transfer may go on after its link has expired: objects of ended attempts are kept
+    /// at least that much longer.
+    pub longest_transfer: LeaseDuration,
     /// Connections to Postgres.
     pub max_connections: u32,
 }
@@ -27,6 +30,7 @@ impl Default for StoreSettings {
             cancel_grace: LeaseDuration::seconds(15),
             verification_takeover: LeaseDuration::seconds(60),
             grant: LeaseDuration::seconds(15 * 60),
+            longest_transfer: LeaseDuration::seconds(6 * 3600),
             max_connections: 16,
         }
     }

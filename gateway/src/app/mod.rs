@@ -139,6 +139,7 @@ pub fn open_store(config: &Config) -> Result<Store, AppError> {
         offer_accept: leases.accept,
         cancel_grace: leases.cancel_grace,
         verification_takeover: leases.verification_takeover,
+        longest_transfer: config.artifacts.longest_transfer,
         grant: leases.grant,
         max_connections: config.database.max_connections,
     };

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use fencepost_domain::duration::LeaseDuration;
 use fencepost_store::artifacts::SigningKey;
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +20,9 @@ pub struct ArtifactsConfig {
     pub signing_key: Option<Secret>,
     /// The most bytes of one input or output.
     pub max_upload_bytes: u64,
+    /// How long a transfer may go on after its link has expired. What ended attempts have left is
+    /// deleted so much later.
+    pub longest_transfer: LeaseDuration,
 }
 
 impl Default for ArtifactsConfig {
@@ -28,6 +32,7 @@ impl Default for ArtifactsConfig {
             signing_key_file: None,
             signing_key: None,
             max_upload_bytes: 20 * 1024 * 1024 * 1024,
+            longest_transfer: LeaseDuration::seconds(6 * 3600),
         }
     }
 }

@@ -268,6 +268,7 @@ pub(super) async fn finish(
 async fn write(tx: &mut Tx, now: OffsetDateTime, ends: &[Finish]) -> Result<Written, StoreError> {
     let input = serde_json::to_value(ends)
         .map_err(|error| StoreError::inconsistent("attempts", error.to_string()))?;
+    let longest_transfer = tx.settings.longest_transfer.micros();
     let row = sqlx::query!(
         r#"-- finish
         with input as materialized (
@@ -290,6 +291,9 @@ async fn write(tx: &mut Tx, now: OffsetDateTime, ends: &[Finish]) -> Result<Writ
             update attempts a set
                 status = e.status::attempt_status, ended_at = $2, lease_expires_at = null,
                 check_after = null, verify_until = null,
+                -- nobody can write its objects any more then
+                collect_after = greatest(a.grant_expires_at, $2)
+                    + $3::bigint * interval '1 microsecond',
                 lease_epoch = coalesce(e.new_epoch, a.lease_epoch), charged = e.charged,
                 failure_code = e.failure_code, failure_message = e.failure_message,
                 -- whoever reports a failure with the token has had the offer
@@ -370,7 +374,8 @@ async fn write(tx: &mut Tx, now: OffsetDateTime, ends: &[Finish]) -> Result<Writ
         select (select count(*) from ended) as "attempts!", (select count(*) from moved) as "jobs!",
             (select count(*) from posted) as "postings!", (select count(*) from told) as "events!""#,
         input,
-        now
+        now,
+        longest_transfer
     )
     .fetch_one(&mut **tx)
     .await?;

@@ -5,6 +5,7 @@ mod finish;
 pub mod begin_session;
 pub mod begin_verification;
 pub mod cancel_job;
+pub mod collect_garbage;
 pub mod end_by_agent;
 pub mod expire_due;
 pub mod grant_objects;

@@ -1,0 +1,117 @@
+//! Deletes what ended attempts left behind in the object store. Never in a hurry.
+
+use std::time::Duration;
+
+use actix::{
+    Actor, ActorFutureExt, AsyncContext, AtomicResponse, Context, Handler, Message, MessageResult,
+    WrapFuture,
+};
+use fencepost_store::artifacts::ArtifactStore;
+use fencepost_store::{Store, StoreError};
+use serde_json::json;
+
+use crate::health::LoopHealth;
+use crate::messages::Snapshot;
+use crate::supervision::refused;
+use crate::system::ShutDown;
+
+/// How often it looks.
+pub(crate) const PERIOD: Duration = Duration::from_secs(10);
+const BATCH: u32 = 100;
+
+/// The collector.
+pub struct Collector {
+    store: Store,
+    artifacts: ArtifactStore,
+    health: LoopHealth,
+    closed: bool,
+    deleted: u64,
+}
+
+/// Timer → itself.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+struct Collect;
+
+impl Collector {
+    /// A collector.
+    pub fn new(store: Store, artifacts: ArtifactStore, health: LoopHealth) -> Self {
+        Self {
+            store,
+            artifacts,
+            health,
+            closed: false,
+            deleted: 0,
+        }
+    }
+}
+
+/// One pass; how many objects were deleted.
+async fn collect(store: Store, artifacts: ArtifactStore) -> Result<u64, StoreError> {
+    let garbage = store.collect_garbage(BATCH).await?;
+    let (mut done, mut deleted) = (Vec::new(), 0);
+    for one in garbage {
+        match delete_all(&artifacts, &one.keys).await {
+            Ok(()) => {
+                deleted += one.keys.len() as u64;
+                done.push(one.attempt);
+            }
+            Err(error) => {
+                tracing::warn!(attempt.id = %one.attempt, %error, "objects are deleted later");
+            }
+        }
+    }
+    if !done.is_empty() {
+        store.garbage_deleted(done).await?;
+    }
+    Ok(deleted)
+}
+
+async fn delete_all(
+    artifacts: &ArtifactStore,
+    keys: &[String],
+) -> Result<(), fencepost_store::artifacts::ArtifactError> {
+    for key in keys {
+        artifacts.delete(key).await?;
+    }
+    Ok(())
+}
+
+impl Actor for Collector {
+    type Context = Context<Self>;
+    fn started(&mut self, ctx: &mut Self::Context) {
+        ctx.run_interval(PERIOD, |collector, ctx| {
+            if !collector.closed && ctx.address().try_send(Collect).is_err() {
+                refused("collector");
+            }
+        });
+    }
+}
+
+impl Handler<Collect> for Collector {
+    type Result = AtomicResponse<Self, ()>;
+    fn handle(&mut self, _: Collect, _: &mut Self::Context) -> Self::Result {
+        let pass = collect(self.store.clone(), self.artifacts.clone()).into_actor(self);
+        AtomicResponse::new(Box::pin(pass.map(|deleted, collector, _| match deleted {
+            Ok(deleted) => {
+                collector.deleted += deleted;
+                collector.health.finished();
+            }
+            Err(error) => tracing::warn!(%error, "nothing was collected"),
+        })))
+    }
+}
+
+impl Handler<ShutDown> for Collector {
+    type Result = ();
+    fn handle(&mut self, _: ShutDown, _: &mut Self::Context) {
+        self.closed = true;
+    }
+}
+
+impl Handler<Snapshot> for Collector {
+    type Result = MessageResult<Snapshot>;
+    fn handle(&mut self, _: Snapshot, _: &mut Self::Context) -> Self::Result {
+        MessageResult(json!({ "deleted": self.deleted }))
+    }
+}

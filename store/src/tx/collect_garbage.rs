@@ -1,0 +1,110 @@
+//! Objects that nobody will ask for any more.
+//!
+//! An ended attempt leaves what its agent uploaded, and a copy for each pick-up of its verification.
+//! Of all these only the copy that was published is ever served. The rest is deleted when no transfer
+//! can be writing it any more, and once again later, for a transfer that outlived its bound.
+//!
+//! Locks: attempts, by id, skipping what others hold. Writes: when the next pass is due, *before*
+//! the objects are deleted: a gateway that dies in between has only put the pass off.
+
+use fencepost_domain::artifact_key;
+use fencepost_domain::ids::{AttemptId, JobId};
+use uuid::Uuid;
+
+use crate::error::StoreError;
+use crate::run::{Store, Transaction, Tx};
+
+/// How many passes there are.
+const PASSES: i32 = 2;
+
+/// The objects of one ended attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Garbage {
+    /// The attempt.
+    pub attempt: AttemptId,
+    /// Everything that it left, but for what was published.
+    pub keys: Vec<String>,
+}
+
+impl Store {
+    /// Up to `limit` ended attempts whose objects are to be deleted now. Say so with
+    /// [`Store::garbage_deleted`]; otherwise they come again in an hour.
+    pub async fn collect_garbage(&self, limit: u32) -> Result<Vec<Garbage>, StoreError> {
+        self.execute(CollectGarbage {
+            limit: i64::from(limit),
+        })
+        .await
+    }
+
+    /// The objects of these attempts were deleted.
+    pub async fn garbage_deleted(&self, attempts: Vec<AttemptId>) -> Result<(), StoreError> {
+        self.execute(GarbageDeleted { attempts }).await
+    }
+}
+
+struct CollectGarbage {
+    limit: i64,
+}
+
+impl Transaction for CollectGarbage {
+    const NAME: &'static str = "collect_garbage";
+    type Output = Vec<Garbage>;
+
+    async fn run(&self, tx: &mut Tx) -> Result<Vec<Garbage>, StoreError> {
+        let rows = sqlx::query!(
+            r#"-- collect_garbage
+            with due as materialized (
+                select id from attempts where collect_after <= authority_now()
+                order by collect_after limit $1
+            ), mine as materialized (
+                select id from attempts where id in (select id from due)
+                order by id for no key update skip locked
+            ), put_off as (
+                update attempts a set collect_after = authority_now() + interval '1 hour'
+                from mine where a.id = mine.id
+                returning a.*
+            )
+            select p.id, p.job_id, p.output_key, p.verification_epoch,
+                j.output_key as "published?"
+            from put_off p join jobs j on j.id = p.job_id"#,
+            self.limit
+        )
+        .fetch_all(&mut **tx)
+        .await?;
+        let garbage = rows.into_iter().map(|row| {
+            let (job, attempt) = (JobId(row.job_id), AttemptId(row.id));
+            let copies = (1..=row.verification_epoch)
+                .map(|epoch| artifact_key::verified_copy(job, attempt, epoch));
+            let keys = std::iter::once(row.output_key)
+                .chain(copies)
+                .filter(|key| row.published.as_ref() != Some(key))
+                .collect();
+            Garbage { attempt, keys }
+        });
+        Ok(garbage.collect())
+    }
+}
+
+struct GarbageDeleted {
+    attempts: Vec<AttemptId>,
+}
+
+impl Transaction for GarbageDeleted {
+    const NAME: &'static str = "garbage_deleted";
+    type Output = ();
+
+    async fn run(&self, tx: &mut Tx) -> Result<(), StoreError> {
+        let ids: Vec<Uuid> = self.attempts.iter().map(|attempt| attempt.0).collect();
+        sqlx::query!(
+            r#"-- garbage_deleted
+            update attempts set collections = collections + 1,
+                collect_after = case when collections + 1 < $2 then collect_after end
+            where id = any($1) and collect_after is not null"#,
+            &ids,
+            PASSES
+        )
+        .execute(&mut **tx)
+        .await?;
+        Ok(())
+    }
+}
