@@ -37,7 +37,7 @@ impl Delivered {
 pub(super) struct Cast<'a> {
     pub(super) buyer: &'a Buyer,
     pub(super) bench: &'a Workbench,
-    pub(super) say: &'a Narrator,
+    pub(super) say: Narrator,
     /// Where outputs are put.
     pub(super) output_dir: &'a Path,
 }
@@ -104,24 +104,18 @@ pub(super) async fn deliver(
 /// what it was before the job.
 pub(super) async fn check_money(buyer: &Buyer, job: &Job, spendable: i64) -> Result<(), DemoError> {
     let money = &job.money;
-    require(money.captured_micros > 0, || {
-        "nothing was captured".to_owned()
+    require(money.captured > 0, || "nothing was captured".to_owned())?;
+    require(money.held == money.captured + money.released, || {
+        format!("the hold does not add up: {}", report::money(money))
     })?;
-    require(
-        money.held_micros == money.captured_micros + money.released_micros,
-        || format!("the hold does not add up: {}", report::money(money)),
-    )?;
     let (left, held) = buyer.balance().await?;
-    require(
-        spendable - left == money.captured_micros && held == 0,
-        || {
-            let paid = spendable - left;
-            format!(
-                "{paid} micros were paid and {held} are still held: {}",
-                report::money(money)
-            )
-        },
-    )
+    require(spendable - left == money.captured && held == 0, || {
+        let paid = spendable - left;
+        format!(
+            "{paid} micros were paid and {held} are still held: {}",
+            report::money(money)
+        )
+    })
 }
 
 fn check_media(made: &Probe, source: &Probe) -> Result<(), DemoError> {

@@ -36,9 +36,12 @@ pub(super) struct Job {
 /// What a job costs, in millionths of the currency unit.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub(super) struct Money {
-    pub(super) held_micros: i64,
-    pub(super) captured_micros: i64,
-    pub(super) released_micros: i64,
+    #[serde(rename = "held_micros")]
+    pub(super) held: i64,
+    #[serde(rename = "captured_micros")]
+    pub(super) captured: i64,
+    #[serde(rename = "released_micros")]
+    pub(super) released: i64,
 }
 
 /// An output: its bytes' digest and number.
@@ -52,7 +55,8 @@ pub(super) struct Output {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub(super) struct Attempt {
     pub(super) id: AttemptId,
-    pub(super) attempt_number: i32,
+    #[serde(rename = "attempt_number")]
+    pub(super) number: i32,
     pub(super) device: Device,
     pub(super) lease_epoch: i64,
     pub(super) status: String,
@@ -88,7 +92,7 @@ impl Buyer {
         let http = reqwest::Client::builder()
             .no_proxy()
             .connect_timeout(Duration::from_secs(5))
-            .read_timeout(Duration::from_secs(60))
+            .read_timeout(Duration::from_mins(1))
             .build()?;
         Ok(Self {
             http,

@@ -12,15 +12,11 @@ use super::report::Narrator;
 
 const PAUSE: Duration = Duration::from_millis(200);
 /// A job in which nothing moves for this long is stuck.
-const PATIENCE: Duration = Duration::from_secs(180);
+const PATIENCE: Duration = Duration::from_mins(3);
 
 /// Watches until the job has ended, and returns how.
-pub(super) async fn to_the_end(
-    buyer: &Buyer,
-    job: JobId,
-    say: &Narrator,
-) -> Result<Job, DemoError> {
-    let mut shown = Shown::new(*say);
+pub(super) async fn to_the_end(buyer: &Buyer, job: JobId, say: Narrator) -> Result<Job, DemoError> {
+    let mut shown = Shown::new(say);
     let mut last: Option<Job> = None;
     let mut moved = Instant::now();
     loop {

@@ -11,7 +11,7 @@ use super::error::DemoError;
 use super::wait::until;
 
 /// An agent proves its encoders before it connects, which takes a slow machine some seconds.
-const CONNECT_TIME: Duration = Duration::from_secs(60);
+const CONNECT_TIME: Duration = Duration::from_mins(1);
 
 /// An agent, running or not.
 #[derive(Debug)]

@@ -7,8 +7,9 @@
 //! ```text
 //! stage      puts Postgres, gateway, accounts and two Macs up, and takes them down (control, mac, child)
 //! act_one    a job from file to file (buyer, follow)
-//! act_two    freezes the Mac at work (heavy, freeze, processes) and lets the other one win
-//! aftermath  thaws the loser, then plays one that does not behave (impostor)
+//! act_two    freezes the Mac at work (victim, heavy, freeze, processes) and lets the other one win
+//! aftermath  thaws the loser
+//! misdeeds   plays a Mac that does not behave (impostor)
 //! ```
 //!
 //! What is told was checked. The last line on stdout is one JSON object, only if all of it held.
@@ -24,21 +25,21 @@ mod follow;
 mod freeze;
 mod heavy;
 mod impostor;
+mod input;
 mod mac;
+mod misdeeds;
 mod processes;
 mod report;
 mod signals;
 mod stage;
 mod stop;
+mod victim;
 mod wait;
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use clap::Args;
-use fencepost_media::fixture::Clip;
-use fencepost_media::{Limits, Overrides, Probe, StopSignal, Tools, Workbench, probe};
 use serde_json::json;
 
 use act_one::Cast;
@@ -48,13 +49,6 @@ use report::Narrator;
 use signals::Signals;
 use stage::Stage;
 
-/// The clip that is made when no file is given: long and large enough to be watched.
-const CLIP: Clip = Clip {
-    seconds: 20,
-    width: 1280,
-    height: 720,
-    sound: true,
-};
 /// Lines of each log that are shown when something went wrong.
 const LAST_WORDS: usize = 12;
 
@@ -82,7 +76,7 @@ pub struct DemoArgs {
 pub async fn run(args: &DemoArgs) -> Result<(), DemoError> {
     let say = Narrator::new();
     if let Some(folder) = &args.stop {
-        return stop::stop(folder, &say).await;
+        return stop::stop(folder, say).await;
     }
     let mut signals = Signals::listen()?;
     let agent = agent_program(args.agent_bin.as_deref())?;
@@ -97,18 +91,15 @@ pub async fn run(args: &DemoArgs) -> Result<(), DemoError> {
     say.title("Fencepost: work on other people's Macs, and one promise");
     say.tell("A worker that lost its lease can never publish, whatever it finished.\nSetting up:");
     let mut stage = Stage::with_postgres(args.keep).await?;
-    let play = Box::pin(play(
-        &mut stage,
-        input.as_deref(),
-        &output_dir,
-        &agent,
-        &say,
-    ));
+    let play = Box::pin(play(&mut stage, input.as_deref(), &output_dir, &agent, say));
     let outcome = tokio::select! {
         outcome = play => outcome,
-        () = signals.stop() => Err(DemoError::Interrupted),
+        () = signals.stop() => {
+            say.tell("\nInterrupted: everything is being stopped and removed.");
+            Err(DemoError::Interrupted)
+        }
     };
-    finish(stage, outcome, args.keep, &say).await
+    finish(stage, outcome, args.keep, say).await
 }
 
 /// Both acts. Returns the last line.
@@ -117,10 +108,10 @@ async fn play(
     input: Option<&Path>,
     output_dir: &Path,
     agent: &Path,
-    say: &Narrator,
+    say: Narrator,
 ) -> Result<serde_json::Value, DemoError> {
-    let bench = workbench(stage).await?;
-    let (input, source) = prepare_input(&bench, input).await?;
+    let bench = input::workbench(stage).await?;
+    let (input, source) = input::prepare(&bench, input).await?;
     stage.set(agent, say).await?;
     let buyer = Buyer::new(&stage.url, &stage.api_key)?;
     let cast = Cast {
@@ -140,9 +131,9 @@ async fn play(
         "late_commit_code": second.late_commit_code,
         "attempts": second.attempts_as_json(),
         "money": {
-            "held_micros": money.held_micros,
-            "captured_micros": money.captured_micros,
-            "released_micros": money.released_micros,
+            "held_micros": money.held,
+            "captured_micros": money.captured,
+            "released_micros": money.released,
         },
         "first_job": first.as_json(),
     }))
@@ -153,7 +144,7 @@ async fn finish(
     mut stage: Stage,
     outcome: Result<serde_json::Value, DemoError>,
     keep: bool,
-    say: &Narrator,
+    say: Narrator,
 ) -> Result<(), DemoError> {
     let last_line = match outcome {
         Ok(last_line) if keep => {
@@ -188,7 +179,7 @@ async fn finish(
     Ok(writeln!(io::stdout(), "{last_line}")?)
 }
 
-fn tell_how_to_go_on(say: &Narrator, [url, admin, key]: &[&str; 3], folder: &Path) {
+fn tell_how_to_go_on(say: Narrator, [url, admin, key]: &[&str; 3], folder: &Path) {
     let program = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("fencepost"));
     say.title("Everything is still up");
     say.tell(&format!(
@@ -216,38 +207,6 @@ fn show_last_words(stage: &Stage) {
             lines[from..].join("\n")
         );
     }
-}
-
-async fn workbench(stage: &Stage) -> Result<Workbench, DemoError> {
-    Ok(Workbench {
-        tools: Tools::find(&Overrides::default()).await?,
-        folder: stage.control.temporary(),
-        limits: Limits {
-            run_time: Duration::from_mins(10),
-            ..Limits::default()
-        },
-        stop: StopSignal::new(),
-    })
-}
-
-async fn prepare_input(
-    bench: &Workbench,
-    given: Option<&Path>,
-) -> Result<(PathBuf, Probe), DemoError> {
-    let file = match given {
-        Some(file) => file.to_owned(),
-        None => {
-            let file = bench.folder.join("clip.mp4");
-            CLIP.write(&bench.tools, &file).await?;
-            file
-        }
-    };
-    let source = probe(bench, &file).await?;
-    if source.main_video().is_none() {
-        let problem = format!("there is no video in {}", file.display());
-        return Err(DemoError::stuck(problem));
-    }
-    Ok((file, source))
 }
 
 fn agent_program(named: Option<&Path>) -> Result<PathBuf, DemoError> {

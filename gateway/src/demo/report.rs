@@ -71,9 +71,9 @@ impl Narrator {
 pub(super) fn money(money: &Money) -> String {
     format!(
         "held {}, captured {}, released {}",
-        units(money.held_micros),
-        units(money.captured_micros),
-        units(money.released_micros)
+        units(money.held),
+        units(money.captured),
+        units(money.released)
     )
 }
 
@@ -116,7 +116,7 @@ pub(super) fn attempts(attempts: &[Attempt]) -> String {
                 |why| format!("{} ({why})", attempt.status),
             );
             vec![
-                attempt.attempt_number.to_string(),
+                attempt.number.to_string(),
                 attempt.device.name.clone(),
                 attempt.lease_epoch.to_string(),
                 outcome,

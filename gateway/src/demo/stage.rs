@@ -69,7 +69,7 @@ impl Stage {
     }
 
     /// Starts the rest: schema, gateway, accounts, Macs.
-    pub(super) async fn set(&mut self, agent: &Path, say: &Narrator) -> Result<(), DemoError> {
+    pub(super) async fn set(&mut self, agent: &Path, say: Narrator) -> Result<(), DemoError> {
         if let Some(postgres) = &self.postgres {
             let port = postgres.port();
             say.step(&format!(

@@ -16,7 +16,7 @@ use super::wait::until;
 const PATIENCE: Duration = Duration::from_secs(12);
 
 /// Ends the demo that lives in `folder`.
-pub(super) async fn stop(folder: &Path, say: &Narrator) -> Result<(), DemoError> {
+pub(super) async fn stop(folder: &Path, say: Narrator) -> Result<(), DemoError> {
     let root = folder.canonicalize()?;
     let name = root
         .file_name()
