@@ -84,6 +84,7 @@ async fn encode(bench: &Workbench, encoder: Encoder, file: &std::path::Path) -> 
             ..bench.probe_limits()
         },
         isolation: &bench.tools.isolation,
+        roster: bench.tools.roster.as_ref(),
     };
     let finished = child::run(spec, Stdout::Keep(0), &bench.stop)
         .await

@@ -65,6 +65,7 @@ async fn decode(
         folder: &bench.folder,
         limits: bench.work_limits(),
         isolation: &bench.tools.isolation,
+        roster: bench.tools.roster.as_ref(),
     };
     let finished = child::run(
         spec,

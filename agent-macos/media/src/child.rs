@@ -20,7 +20,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 use crate::group::Group;
 use crate::tail::Tail;
-use crate::{Isolation, StopSignal};
+use crate::{Isolation, Roster, StopSignal};
 
 /// Between asking a child to end and killing it. With the rest it stays within two seconds.
 const TERM_GRACE: Duration = Duration::from_millis(1_400);
@@ -47,6 +47,8 @@ pub struct ChildSpec<'a> {
     pub limits: ChildLimits,
     /// How to keep it from the network.
     pub isolation: &'a Isolation,
+    /// Where it is entered in case that we are killed; none if it does not matter.
+    pub roster: Option<&'a Roster>,
 }
 
 /// When a child is ended.
@@ -174,7 +176,11 @@ impl Finished {
 
 fn start(spec: ChildSpec<'_>) -> io::Result<(Child, Group)> {
     let (program, leading): (PathBuf, Vec<OsString>) = spec.isolation.wrap(spec.program);
-    let child = Command::new(program)
+    let entered = match spec.roster {
+        Some(roster) => Some(roster.enter(&spec.args, spec.folder)?),
+        None => None,
+    };
+    let started = Command::new(program)
         .args(leading)
         .args(spec.args)
         .current_dir(spec.folder)
@@ -184,9 +190,19 @@ fn start(spec: ChildSpec<'_>) -> io::Result<(Child, Group)> {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .kill_on_drop(true)
-        .spawn()?;
-    let group = Group::led_by(&child);
+        .spawn();
+    let child = match (started, &entered) {
+        (Ok(child), _) => child,
+        (Err(error), entered) => {
+            if let Some(entered) = entered {
+                entered.close(None);
+            }
+            return Err(error);
+        }
+    };
+    let group = Group::led_by(&child, entered);
     group.limit(&spec.limits);
+    group.give_way();
     Ok((child, group))
 }
 

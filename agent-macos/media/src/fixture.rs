@@ -84,6 +84,7 @@ pub async fn ffmpeg(tools: &Tools, args: &[&str], file: &Path) -> Result<(), Med
             memory_bytes: None,
         },
         isolation: &tools.isolation,
+        roster: None,
     };
     let finished = child::run(spec, Stdout::Keep(0), &StopSignal::new())
         .await

@@ -1,26 +1,48 @@
 //! A child's process group: how all of its descendants are reached at once.
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process_group, setpriority_process};
 use tokio::process::Child;
 
 use crate::child::ChildLimits;
+use crate::roster::Entered;
+
+/// Encoders give way to whoever else wants the processor: to the renewal of their own lease, and to
+/// the owner of the machine.
+const NICENESS: i32 = 5;
 
 /// The child's process group. Dropping it kills whatever is left in it.
-pub(crate) struct Group(Option<Pid>);
+pub(crate) struct Group {
+    leader: Option<Pid>,
+    entered: Option<Entered>,
+}
 
 impl Group {
-    pub(crate) fn led_by(child: &Child) -> Self {
-        Self(
-            child
-                .id()
-                .and_then(|id| i32::try_from(id).ok())
-                .and_then(Pid::from_raw),
-        )
+    /// The group of a child that has just been started, and its entry in the roster.
+    pub(crate) fn led_by(child: &Child, entered: Option<Entered>) -> Self {
+        let id = child.id().and_then(|id| i32::try_from(id).ok());
+        let mut group = Self {
+            leader: id.and_then(Pid::from_raw),
+            entered,
+        };
+        if let (Some(pid), Some(entered)) = (id, &mut group.entered)
+            && let Err(error) = entered.started(pid)
+        {
+            // Its arguments are entered already, by which it can be found.
+            tracing::warn!(%error, "which process a child is could not be noted");
+        }
+        group
+    }
+
+    /// Lets everybody else go first. Never a reason not to work.
+    pub(crate) fn give_way(&self) {
+        if let Err(error) = setpriority_process(self.leader, NICENESS) {
+            tracing::debug!(%error, "priority not lowered");
+        }
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
         // An error means that nobody is left, which is what we want.
-        if let Some(pid) = self.0 {
+        if let Some(pid) = self.leader {
             let _ = kill_process_group(pid, signal);
         }
     }
@@ -49,7 +71,7 @@ impl Group {
                 current: value,
                 maximum: value,
             };
-            if let Err(error) = prlimit(self.0, resource, limit)
+            if let Err(error) = prlimit(self.leader, resource, limit)
                 && error != rustix::io::Errno::SRCH
             {
                 tracing::debug!(?resource, %error, "resource limit not set");
@@ -64,5 +86,8 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         self.kill();
+        if let Some(entered) = &self.entered {
+            entered.close(self.leader);
+        }
     }
 }

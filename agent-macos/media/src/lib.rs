@@ -29,8 +29,10 @@ mod isolation;
 mod judge;
 mod limits;
 mod probe;
+mod processes;
 mod progress;
 mod report;
+mod roster;
 mod size;
 mod sniff;
 mod tail;
@@ -49,6 +51,7 @@ pub use judge::Expectation;
 pub use limits::Limits;
 pub use probe::{AudioStream, Probe, VideoStream, probe};
 pub use progress::{OnProgress, Progress, Stage};
+pub use roster::Roster;
 pub use size::Size;
 pub use sniff::Container;
 /// How a running piece of work is told to stop: cancel it and the child is gone within two seconds.

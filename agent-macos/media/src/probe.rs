@@ -115,6 +115,7 @@ pub async fn probe(bench: &Workbench, file: &Path) -> Result<Probe, MediaFailure
         folder: &bench.folder,
         limits: bench.probe_limits(),
         isolation: &bench.tools.isolation,
+        roster: bench.tools.roster.as_ref(),
     };
     let finished = child::run(spec, Stdout::Keep(LONGEST_REPORT), &bench.stop)
         .await

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::child::{self, ChildLimits, ChildSpec, Stdout};
 use crate::exit::{not_started, require_success};
-use crate::{FailureCode, Isolation, MediaFailure, StopSignal};
+use crate::{FailureCode, Isolation, MediaFailure, Roster, StopSignal};
 
 /// Where Homebrew, MacPorts and Linux keep programs: an agent that launchd starts has no such PATH.
 const USUAL_FOLDERS: &[&str] = &[
@@ -40,6 +40,9 @@ pub struct Tools {
     pub version: String,
     /// How children are kept from the network.
     pub isolation: Isolation,
+    /// Where running children are entered, for programs that may be killed while others must not
+    /// inherit their encoders; none unless set.
+    pub roster: Option<Roster>,
     /// Whether it can turn HDR pictures into ordinary ones (filters `zscale` and `tonemap`).
     pub tone_maps: bool,
 }
@@ -72,6 +75,7 @@ impl Tools {
             ffprobe,
             version,
             isolation,
+            roster: None,
             tone_maps,
         })
     }
@@ -126,6 +130,8 @@ async fn ask(ffmpeg: &Path, args: &[&str]) -> Result<String, MediaFailure> {
         isolation: &Isolation::None {
             reason: "it only prints".to_owned(),
         },
+        // It ends by itself, also without us.
+        roster: None,
     };
     let finished = child::run(spec, Stdout::Keep(1 << 20), &StopSignal::new())
         .await

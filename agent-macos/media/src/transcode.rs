@@ -166,6 +166,7 @@ async fn encode(
         folder: &bench.folder,
         limits: bench.work_limits(),
         isolation: &bench.tools.isolation,
+        roster: bench.tools.roster.as_ref(),
     };
     let expected = source.expected_seconds(job.params.audio == Audio::Keep);
     let mut meter = Meter::new(Stage::Encoding, expected, on_progress);

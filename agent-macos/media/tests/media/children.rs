@@ -24,6 +24,7 @@ async fn shell(script: &str, folder: &Path, stop: &StopSignal, limits: ChildLimi
         folder,
         limits,
         isolation: &tools.isolation,
+        roster: None,
     };
     child::run(spec, Stdout::Keep(4096), stop)
         .await
@@ -182,6 +183,7 @@ async fn a_child_reaches_no_network_where_this_machine_can_forbid_it() {
             ..LIMITS
         },
         isolation: &tools.isolation,
+        roster: None,
     };
     let stop = StopSignal::new();
     let called = tokio::select! {
