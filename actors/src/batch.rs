@@ -20,9 +20,9 @@ pub trait BatchCall: Send + Sync + 'static {
     type Request: Clone + Send + 'static;
     /// Its answer.
     type Answer: Send + 'static;
-    /// What a request is about. Two about the same thing never share a batch: the second must see
-    /// what the first wrote.
-    fn subject(request: &Self::Request) -> AttemptId;
+    /// What a request is about, if that matters. Two about the same attempt never share a batch: the
+    /// second must see what the first wrote.
+    fn subject(request: &Self::Request) -> Option<AttemptId>;
     /// Answers `requests`, as many and in order.
     fn call(
         &self,
@@ -30,17 +30,30 @@ pub trait BatchCall: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Vec<Self::Answer>, StoreError>> + Send;
 }
 
-/// Declares a store call that takes many as a [`BatchCall`].
+/// Declares a store call that takes many as a [`BatchCall`]; without `about`, any two may share a
+/// batch.
 macro_rules! batch_call {
+    ($(#[$doc:meta])* $name:ident = $call:ident($request:ty) -> $answer:ty) => {
+        $crate::batch::batch_call! { @ $(#[$doc])* $name = $call($request) -> $answer, |_| None }
+    };
     ($(#[$doc:meta])* $name:ident = $call:ident($request:ty) -> $answer:ty, about $subject:expr) => {
+        $crate::batch::batch_call! {
+            @ $(#[$doc])* $name = $call($request) -> $answer,
+            |request| {
+                let subject: fn(&$request) -> fencepost_domain::ids::AttemptId = $subject;
+                Some(subject(request))
+            }
+        }
+    };
+    (@ $(#[$doc:meta])* $name:ident = $call:ident($request:ty) -> $answer:ty, $subject:expr) => {
         $(#[$doc])*
         pub struct $name(pub fencepost_store::Store);
 
         impl $crate::batch::BatchCall for $name {
             type Request = $request;
             type Answer = $answer;
-            fn subject(request: &$request) -> fencepost_domain::ids::AttemptId {
-                let subject: fn(&$request) -> fencepost_domain::ids::AttemptId = $subject;
+            fn subject(request: &$request) -> Option<fencepost_domain::ids::AttemptId> {
+                let subject: fn(&$request) -> Option<fencepost_domain::ids::AttemptId> = $subject;
                 subject(request)
             }
             fn call(
@@ -132,9 +145,9 @@ async fn work<C: BatchCall>(call: C, mut receiver: mpsc::Receiver<Waiting<C>>) {
 /// The first request about each subject, and the rest, both in order.
 fn distinct<C: BatchCall>(gathered: Vec<Waiting<C>>) -> (Vec<Waiting<C>>, Vec<Waiting<C>>) {
     let mut seen = HashSet::new();
-    gathered
-        .into_iter()
-        .partition(|waiting| seen.insert(C::subject(&waiting.request)))
+    gathered.into_iter().partition(|waiting| {
+        C::subject(&waiting.request).is_none_or(|subject| seen.insert(subject))
+    })
 }
 
 async fn answer_all<C: BatchCall>(call: &C, mut batch: Vec<Waiting<C>>) {

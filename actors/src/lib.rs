@@ -34,6 +34,7 @@ pub mod messages;
 pub mod registry;
 pub mod session;
 pub mod settings;
+pub mod shared;
 pub mod supervision;
 pub mod sweeper;
 pub mod system;

@@ -24,6 +24,7 @@ use crate::messages::{Nudge, Snapshot};
 use crate::registry::{ListSessions, Registry, RouteEnds, RouteStop};
 use crate::session::{DeviceSession, Neighbours, OfferLinks, ProgressCall};
 use crate::settings::ActorSettings;
+use crate::shared::{ClockCall, JobCall, KeyCall, PlaceCall, SharedCalls, SubmitCall};
 use crate::supervision::{Handle, supervise};
 use crate::sweeper::{Sweeper, SweeperLinks};
 use crate::transport::{FromTransport, ToTransport};
@@ -58,6 +59,7 @@ pub struct ActorSystem {
     sweeper: Handle<Sweeper>,
     collector: Handle<Collector>,
     sessions: actix::ArbiterHandle,
+    shared: SharedCalls,
     loops: Vec<LoopHealth>,
 }
 
@@ -116,6 +118,7 @@ impl ActorSystem {
         };
         // The cell is new, so nobody can have set it.
         let _ = matcher_cell.set(matcher.clone());
+        let shared = shared_calls(&core, &store);
         let near = Neighbours {
             links: OfferLinks::new(signer, settings.max_output_bytes),
             progress: batcher(&core, ProgressCall(store.clone())),
@@ -132,6 +135,7 @@ impl ActorSystem {
             sweeper,
             collector,
             sessions: sessions.handle(),
+            shared,
             loops,
         }
     }
@@ -148,6 +152,11 @@ impl ActorSystem {
         let addr: Addr<DeviceSession> =
             DeviceSession::start_in_arbiter(&self.sessions, move |_| actor);
         addr.recipient()
+    }
+
+    /// What HTTP requests ask of the store, together.
+    pub fn shared(&self) -> &SharedCalls {
+        &self.shared
     }
 
     /// A job was queued: there may be a device for it.
@@ -268,6 +277,17 @@ where
         Ok(snapshot) => json!({ "state": "alive", "snapshot": snapshot }),
         Err(actix::MailboxError::Timeout) => json!({ "state": "busy" }),
         Err(actix::MailboxError::Closed) => json!({ "state": "dead" }),
+    }
+}
+
+/// The calls that HTTP requests share.
+fn shared_calls(core: &Arbiter, store: &Store) -> SharedCalls {
+    SharedCalls {
+        submit: batcher(core, SubmitCall(store.clone())),
+        place: batcher(core, PlaceCall(store.clone())),
+        job: batcher(core, JobCall(store.clone())),
+        key: batcher(core, KeyCall(store.clone())),
+        clock: batcher(core, ClockCall(store.clone())),
     }
 }
 

@@ -34,7 +34,7 @@ impl FromRequest for Buyer {
             let (Some(key), Some(state)) = (key, state) else {
                 return Err(Problem::new(ProblemCode::Unauthorized, hint));
             };
-            match state.store.org_of_key(&key).await? {
+            match state.actors.shared().key.call(key).await? {
                 Some(org) => Ok(Self { org }),
                 None => Err(Problem::new(
                     ProblemCode::Unauthorized,

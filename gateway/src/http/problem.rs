@@ -5,6 +5,7 @@ use std::time::Duration;
 use actix_web::http::StatusCode;
 use actix_web::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use actix_web::{HttpResponse, ResponseError};
+use fencepost_actors::batch::BatchError;
 use fencepost_domain::field::FieldError;
 use fencepost_store::StoreError;
 use serde::Serialize;
@@ -172,6 +173,18 @@ impl From<StoreError> for Problem {
             StoreError::Database(_)
             | StoreError::Inconsistency { .. }
             | StoreError::Schema { .. } => Self::internal(&error),
+        }
+    }
+}
+
+impl From<BatchError> for Problem {
+    fn from(error: BatchError) -> Self {
+        match error {
+            BatchError::Store(error) => error.into(),
+            BatchError::Full | BatchError::Gone => {
+                let detail = "too much is asked at the moment; ask again";
+                Self::new(ProblemCode::Unavailable, detail)
+            }
         }
     }
 }

@@ -5,7 +5,7 @@
 //! the one piece of I/O that a lock is held over: it is a single system call on one file system, and
 //! the point of the lock is that no commit can come between check and rename.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use fencepost_domain::ids::{AttemptId, UploadId};
 
@@ -33,8 +33,19 @@ impl Store {
         attempt: AttemptId,
         place: PlaceFile,
     ) -> Result<Placed, StoreError> {
-        let place = Placing::todo(place);
-        self.execute(PlaceAttemptOutput { attempt, place }).await
+        let one = vec![OutputPlacing::new(attempt, place)];
+        let mut answers = self.place_attempt_outputs(one).await?;
+        answers
+            .pop()
+            .ok_or_else(|| StoreError::inconsistent("attempts", "an output was not answered"))
+    }
+
+    /// The same for outputs of many attempts; one answer for each, in order.
+    pub async fn place_attempt_outputs(
+        &self,
+        outputs: Vec<OutputPlacing>,
+    ) -> Result<Vec<Placed>, StoreError> {
+        self.execute(PlaceAttemptOutput { outputs }).await
     }
 
     /// Puts a buyer's file in place and records its size and digest. It is written once.
@@ -56,9 +67,26 @@ impl Store {
     }
 }
 
+/// An output to put in place. Clones put it in place once, together.
+#[derive(Clone)]
+pub struct OutputPlacing {
+    /// The attempt whose output it is.
+    pub attempt: AttemptId,
+    place: Arc<Placing>,
+}
+
+impl OutputPlacing {
+    /// The output of `attempt`, which `place` puts in place.
+    pub fn new(attempt: AttemptId, place: PlaceFile) -> Self {
+        Self {
+            attempt,
+            place: Arc::new(Placing::todo(place)),
+        }
+    }
+}
+
 struct PlaceAttemptOutput {
-    attempt: AttemptId,
-    place: Placing,
+    outputs: Vec<OutputPlacing>,
 }
 
 struct PlaceUpload {
@@ -102,22 +130,27 @@ impl Placing {
 
 impl Transaction for PlaceAttemptOutput {
     const NAME: &'static str = "place_attempt_output";
-    type Output = Placed;
+    type Output = Vec<Placed>;
 
-    async fn run(&self, tx: &mut Tx) -> Result<Placed, StoreError> {
-        let open = sqlx::query_scalar!(
+    async fn run(&self, tx: &mut Tx) -> Result<Vec<Placed>, StoreError> {
+        let ids: Vec<_> = self.outputs.iter().map(|one| one.attempt.0).collect();
+        let open = sqlx::query!(
             r#"-- place_attempt_output: lock
-            select (status in ('leased', 'downloading', 'running', 'uploading')) as "open!"
-            from attempts where id = $1 for no key update"#,
-            self.attempt.0
+            select id, (status in ('leased', 'downloading', 'running', 'uploading')) as "open!"
+            from attempts where id = any($1) order by id for no key update"#,
+            &ids
         )
-        .fetch_optional(&mut **tx)
+        .fetch_all(&mut **tx)
         .await?;
-        Ok(if open == Some(true) {
-            self.place.once()
-        } else {
-            Placed::Closed
-        })
+        let is_open = |attempt: AttemptId| open.iter().any(|row| row.id == attempt.0 && row.open);
+        let placed = self.outputs.iter().map(|one| {
+            if is_open(one.attempt) {
+                one.place.once()
+            } else {
+                Placed::Closed
+            }
+        });
+        Ok(placed.collect())
     }
 }
 

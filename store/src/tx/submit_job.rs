@@ -1,11 +1,15 @@
-//! A job comes into being, with its hold.
+//! Jobs come into being, each with its hold.
 //!
-//! Locks: the org's ledger account. Checks: the inputs are the org's own and complete; the account
-//! covers the hold. Writes: job, hold and posting, all or nothing. The price terms are frozen here.
+//! Locks: the orgs' ledger accounts, by id. Checks: the inputs are the org's own and complete; the
+//! account covers the hold, in the order of the jobs. Writes: jobs, holds and postings, all or
+//! nothing. The price terms are frozen here.
+
+use std::collections::{HashMap, HashSet};
 
 use fencepost_domain::duration::LeaseDuration;
 use fencepost_domain::ids::{JobId, OrgId, UploadId};
 use fencepost_domain::ledger::PriceTerms;
+use serde::Serialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -107,166 +111,269 @@ pub enum Submitted {
 impl Store {
     /// Creates a job and holds its price.
     pub async fn submit_job(&self, job: NewJob) -> Result<Submitted, StoreError> {
-        self.execute(SubmitJob { job }).await
+        let mut answers = self.submit_jobs(vec![job]).await?;
+        answers
+            .pop()
+            .ok_or_else(|| StoreError::inconsistent("jobs", "a job was not answered"))
+    }
+
+    /// Creates jobs and holds their prices; one answer for each, in order. Where an account does
+    /// not cover all of them, it is the first ones that it covers.
+    pub async fn submit_jobs(&self, jobs: Vec<NewJob>) -> Result<Vec<Submitted>, StoreError> {
+        self.execute(SubmitJob { jobs }).await
     }
 }
 
 struct SubmitJob {
-    job: NewJob,
+    jobs: Vec<NewJob>,
+}
+
+/// A job to insert.
+#[derive(Serialize)]
+struct Insert<'a> {
+    id: Uuid,
+    org_id: Uuid,
+    service: &'a str,
+    params: &'a Value,
+    inputs: Value,
+    metadata: &'a Value,
+    lane: &'a str,
+    max_output_seconds: i32,
+    max_run_micros: i64,
+    max_attempts: i32,
+    deadline_micros: i64,
+    base_micros: i64,
+    per_minute_micros: i64,
+    provider_share_bps: i32,
+    held_micros: i64,
+    head_start_micros: i64,
+}
+
+/// An upload as it is stored with a job, if it is complete.
+struct Input {
+    org: Uuid,
+    complete: Option<(String, String, i64)>,
 }
 
 impl Transaction for SubmitJob {
     const NAME: &'static str = "submit_job";
-    type Output = Submitted;
+    type Output = Vec<Submitted>;
 
-    async fn run(&self, tx: &mut Tx) -> Result<Submitted, StoreError> {
-        let held_micros = self.job.terms.hold_micros(self.job.max_output_seconds);
-        if tx.rerun && self.exists(tx).await? {
-            return Ok(Submitted::Queued { held_micros });
-        }
-        let inputs = match self.resolve_inputs(tx).await? {
-            Ok(inputs) => inputs,
-            Err(refusal) => return Ok(refusal),
-        };
-        let (inserted, available_micros) = self.insert(tx, &inputs, held_micros).await?;
-        if inserted {
-            Ok(Submitted::Queued { held_micros })
+    async fn run(&self, tx: &mut Tx) -> Result<Vec<Submitted>, StoreError> {
+        let mut available = self.lock_accounts(tx).await?;
+        // An earlier run that is still committing holds those locks: now it can be seen.
+        let stored = if tx.rerun {
+            self.find(tx).await?
         } else {
-            Ok(Submitted::InsufficientCredit {
-                needed_micros: held_micros,
-                available_micros,
-            })
+            HashSet::new()
+        };
+        let inputs = self.find_inputs(tx).await?;
+        let mut answers = Vec::with_capacity(self.jobs.len());
+        let mut inserts = Vec::new();
+        for job in &self.jobs {
+            let held_micros = job.held_micros();
+            if stored.contains(&job.id.0) {
+                answers.push(Submitted::Queued { held_micros });
+                continue;
+            }
+            match job.admit(&inputs, &mut available)? {
+                Ok(inputs) => {
+                    inserts.push(job.insert(inputs));
+                    answers.push(Submitted::Queued { held_micros });
+                }
+                Err(refusal) => answers.push(refusal),
+            }
+        }
+        insert(tx, &inserts).await?;
+        Ok(answers)
+    }
+}
+
+impl NewJob {
+    fn held_micros(&self) -> i64 {
+        self.terms.hold_micros(self.max_output_seconds)
+    }
+
+    /// The inputs as they are stored with the job, its hold taken off what is available; or why not.
+    fn admit(
+        &self,
+        found: &HashMap<Uuid, Input>,
+        available: &mut HashMap<Uuid, i64>,
+    ) -> Result<Result<Value, Submitted>, StoreError> {
+        let inputs = match self.resolve(found) {
+            Ok(inputs) => inputs,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let available_micros = available.get_mut(&self.org.0).ok_or_else(|| {
+            StoreError::inconsistent("org_accounts", format!("org {} has no account", self.org))
+        })?;
+        let needed_micros = self.held_micros();
+        if *available_micros < needed_micros {
+            return Ok(Err(Submitted::InsufficientCredit {
+                needed_micros,
+                available_micros: *available_micros,
+            }));
+        }
+        *available_micros -= needed_micros;
+        Ok(Ok(inputs))
+    }
+
+    fn resolve(&self, found: &HashMap<Uuid, Input>) -> Result<Value, Submitted> {
+        let resolved = self.inputs.iter().map(|(name, upload)| {
+            let input = || name.clone();
+            let known = found
+                .get(&upload.0)
+                .filter(|known| known.org == self.org.0)
+                .ok_or_else(|| Submitted::UnknownUpload { input: input() })?;
+            let (object_key, sha256, size_bytes) = known
+                .complete
+                .as_ref()
+                .ok_or_else(|| Submitted::IncompleteUpload { input: input() })?;
+            Ok(json!({
+                "name": name,
+                "object_key": object_key,
+                "sha256": sha256,
+                "size_bytes": size_bytes,
+            }))
+        });
+        resolved.collect::<Result<Vec<_>, _>>().map(Value::Array)
+    }
+
+    fn insert(&self, inputs: Value) -> Insert<'_> {
+        Insert {
+            id: self.id.0,
+            org_id: self.org.0,
+            service: &self.service,
+            params: &self.params,
+            inputs,
+            metadata: &self.metadata,
+            lane: &self.lane,
+            max_output_seconds: i32::try_from(self.max_output_seconds).unwrap_or(i32::MAX),
+            max_run_micros: self.max_run.micros(),
+            max_attempts: self.max_attempts,
+            deadline_micros: self.deadline.micros(),
+            base_micros: self.terms.base_micros,
+            per_minute_micros: self.terms.per_minute_micros,
+            provider_share_bps: self.terms.provider_share_bps,
+            held_micros: self.held_micros(),
+            head_start_micros: self.priority.head_start_micros(),
         }
     }
 }
 
 impl SubmitJob {
-    async fn exists(&self, tx: &mut Tx) -> Result<bool, StoreError> {
-        // An earlier run that is still committing holds this lock: wait for it, then look.
-        sqlx::query!(
-            r#"-- submit_job: wait
-            select from org_accounts where org_id = $1 for no key update"#,
-            self.job.org.0
-        )
-        .execute(&mut **tx)
-        .await?;
-        let found = sqlx::query_scalar!(
-            r#"-- submit_job: find
-            select exists (select from jobs where id = $1) as "found!""#,
-            self.job.id.0
-        );
-        Ok(found.fetch_one(&mut **tx).await?)
-    }
-
-    /// The inputs as they are stored with the job. Uploads do not change once they are complete.
-    async fn resolve_inputs(&self, tx: &mut Tx) -> Result<Result<Value, Submitted>, StoreError> {
-        let ids: Vec<Uuid> = self.job.inputs.iter().map(|(_, upload)| upload.0).collect();
+    /// What each org can spend.
+    async fn lock_accounts(&self, tx: &mut Tx) -> Result<HashMap<Uuid, i64>, StoreError> {
+        let orgs: Vec<Uuid> = self.jobs.iter().map(|job| job.org.0).collect();
         let rows = sqlx::query!(
-            r#"-- submit_job: inputs
-            select id, object_key, sha256, size_bytes from uploads
-            where id = any($1) and org_id = $2 for key share"#,
-            &ids,
-            self.job.org.0
+            r#"-- submit_job: lock
+            select org_id, available_micros from org_accounts where org_id = any($1)
+            order by org_id for no key update"#,
+            &orgs
         )
         .fetch_all(&mut **tx)
         .await?;
-        let mut inputs = Vec::new();
-        for (name, upload) in &self.job.inputs {
-            let Some(row) = rows.iter().find(|row| row.id == upload.0) else {
-                return Ok(Err(Submitted::UnknownUpload {
-                    input: name.clone(),
-                }));
-            };
-            let (Some(sha256), Some(size_bytes)) = (&row.sha256, row.size_bytes) else {
-                return Ok(Err(Submitted::IncompleteUpload {
-                    input: name.clone(),
-                }));
-            };
-            inputs.push(json!({
-                "name": name,
-                "object_key": row.object_key,
-                "sha256": hex_bytes(sha256),
-                "size_bytes": size_bytes,
-            }));
-        }
-        Ok(Ok(Value::Array(inputs)))
+        tx.point("locked").await;
+        let accounts = rows.into_iter();
+        Ok(accounts
+            .map(|row| (row.org_id, row.available_micros))
+            .collect())
     }
 
-    #[expect(clippy::too_many_lines, reason = "one statement")]
-    async fn insert(
-        &self,
-        tx: &mut Tx,
-        inputs: &Value,
-        held_micros: i64,
-    ) -> Result<(bool, i64), StoreError> {
-        let job = &self.job;
-        let row = sqlx::query!(
-            r#"-- submit_job: insert
-            with account as materialized (
-                select org_id, available_micros from org_accounts where org_id = $2
-                for no key update
-            ), clock as materialized (
-                select authority_now() as now from (select count(*) from account) is_locked
-            ), created as (
-                insert into jobs (id, org_id, service, params, inputs, metadata, lane,
-                    max_output_seconds, max_run_micros, max_attempts, admission_deadline,
-                    base_micros, per_minute_micros, provider_share_bps, held_micros,
-                    order_key, queue_key, created_at)
-                select $1, account.org_id, $3, $4, $5, $6, $7, $8, $9, $10,
-                    clock.now + $11::bigint * interval '1 microsecond', $12, $13, $14, $15,
-                    clock.now - $16::bigint * interval '1 microsecond',
-                    clock.now - $16::bigint * interval '1 microsecond', clock.now
-                from account, clock where account.available_micros >= $15
-                returning id, org_id
-            ), held as (
-                update org_accounts o set available_micros = o.available_micros - $15,
-                    held_micros = o.held_micros + $15
-                from created where o.org_id = created.org_id and $15 > 0
-                returning 1
-            ), posted as (
-                insert into postings
-                    (kind, debit, credit, amount_micros, org_id, job_id, created_at)
-                select 'hold', 'org_available', 'org_held', $15, org_id, id, clock.now
-                from created, clock where $15 > 0
-                returning 1
-            )
-            select (select count(*) from created) as "created!",
-                (select count(*) from held) as "held!", (select count(*) from posted) as "posted!",
-                account.available_micros
-            from account"#,
-            job.id.0,
-            job.org.0,
-            job.service,
-            job.params,
-            inputs,
-            job.metadata,
-            job.lane,
-            i32::try_from(job.max_output_seconds).unwrap_or(i32::MAX),
-            job.max_run.micros(),
-            job.max_attempts,
-            job.deadline.micros(),
-            job.terms.base_micros,
-            job.terms.per_minute_micros,
-            job.terms.provider_share_bps,
-            held_micros,
-            job.priority.head_start_micros()
-        )
-        .fetch_optional(&mut **tx)
-        .await?;
-        let Some(row) = row else {
-            let what = format!("org {} has no account", job.org);
-            return Err(StoreError::inconsistent("org_accounts", what));
-        };
-        let money = i64::from(held_micros > 0);
-        match (row.created, row.held, row.posted) {
-            (1, held, posted) if held == money && posted == money => {
-                Ok((true, row.available_micros))
-            }
-            (0, 0, 0) => Ok((false, row.available_micros)),
-            other => {
-                let what = format!("submitting {} wrote {other:?}", job.id);
-                Err(StoreError::inconsistent("jobs", what))
-            }
+    async fn find(&self, tx: &mut Tx) -> Result<HashSet<Uuid>, StoreError> {
+        let ids: Vec<Uuid> = self.jobs.iter().map(|job| job.id.0).collect();
+        let found = sqlx::query_scalar!(
+            r#"-- submit_job: find
+            select id from jobs where id = any($1)"#,
+            &ids
+        );
+        Ok(found.fetch_all(&mut **tx).await?.into_iter().collect())
+    }
+
+    /// The uploads that the jobs name. They do not change once they are complete.
+    async fn find_inputs(&self, tx: &mut Tx) -> Result<HashMap<Uuid, Input>, StoreError> {
+        let uploads = self.jobs.iter().flat_map(|job| &job.inputs);
+        let ids: Vec<Uuid> = uploads.map(|(_, upload)| upload.0).collect();
+        if ids.is_empty() {
+            return Ok(HashMap::new());
         }
+        let rows = sqlx::query!(
+            r#"-- submit_job: inputs
+            select id, org_id, object_key, sha256, size_bytes from uploads
+            where id = any($1) order by id for key share"#,
+            &ids
+        )
+        .fetch_all(&mut **tx)
+        .await?;
+        let inputs = rows.into_iter().map(|row| {
+            let complete = row.sha256.zip(row.size_bytes);
+            let input = Input {
+                org: row.org_id,
+                complete: complete.map(|(sha256, size)| (row.object_key, hex_bytes(&sha256), size)),
+            };
+            (row.id, input)
+        });
+        Ok(inputs.collect())
+    }
+}
+
+/// Inserts jobs whose accounts are locked and cover them.
+async fn insert(tx: &mut Tx, inserts: &[Insert<'_>]) -> Result<(), StoreError> {
+    if inserts.is_empty() {
+        return Ok(());
+    }
+    let input = serde_json::to_value(inserts)
+        .map_err(|error| StoreError::inconsistent("jobs", error.to_string()))?;
+    let row = sqlx::query!(
+        r#"-- submit_job: insert
+        with clock as materialized (
+            select authority_now() as now
+        ), created as (
+            insert into jobs (id, org_id, service, params, inputs, metadata, lane,
+                max_output_seconds, max_run_micros, max_attempts, admission_deadline,
+                base_micros, per_minute_micros, provider_share_bps, held_micros,
+                order_key, queue_key, created_at)
+            select i.id, i.org_id, i.service, i.params, i.inputs, i.metadata, i.lane,
+                i.max_output_seconds, i.max_run_micros, i.max_attempts,
+                clock.now + i.deadline_micros * interval '1 microsecond',
+                i.base_micros, i.per_minute_micros, i.provider_share_bps, i.held_micros,
+                clock.now - i.head_start_micros * interval '1 microsecond',
+                clock.now - i.head_start_micros * interval '1 microsecond', clock.now
+            from clock, jsonb_to_recordset($1) as i(
+                id uuid, org_id uuid, service text, params jsonb, inputs jsonb, metadata jsonb,
+                lane text, max_output_seconds int, max_run_micros bigint, max_attempts int,
+                deadline_micros bigint, base_micros bigint, per_minute_micros bigint,
+                provider_share_bps int, held_micros bigint, head_start_micros bigint)
+            returning id, org_id, held_micros
+        ), holds as (
+            select org_id, sum(held_micros)::bigint as micros, count(*) as jobs from created
+            where held_micros > 0 group by org_id
+        ), held as (
+            update org_accounts o set available_micros = o.available_micros - h.micros,
+                held_micros = o.held_micros + h.micros
+            from holds h where o.org_id = h.org_id and o.available_micros >= h.micros
+            returning h.jobs
+        ), posted as (
+            insert into postings (kind, debit, credit, amount_micros, org_id, job_id, created_at)
+            select 'hold', 'org_available', 'org_held', held_micros, org_id, id, clock.now
+            from created, clock where held_micros > 0
+            returning 1
+        )
+        select (select count(*) from created) as "created!",
+            (select coalesce(sum(jobs), 0)::bigint from held) as "held!",
+            (select count(*) from posted) as "posted!""#,
+        input
+    )
+    .fetch_one(&mut **tx)
+    .await?;
+    let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
+    let paid = count(inserts.iter().filter(|one| one.held_micros > 0).count());
+    let expected = (count(inserts.len()), paid, paid);
+    let written = (row.created, row.held, row.posted);
+    if written == expected {
+        Ok(())
+    } else {
+        let what = format!("submitting: expected {expected:?}, wrote {written:?}");
+        Err(StoreError::inconsistent("jobs", what))
     }
 }

@@ -1,5 +1,7 @@
 //! Credentials, money, devices.
 
+use std::collections::HashMap;
+
 use fencepost_domain::ids::OrgId;
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -44,16 +46,29 @@ pub struct DeviceView {
 }
 
 impl Store {
-    /// The org that a key belongs to; `None` for an unknown or revoked one.
-    pub async fn org_of_key(&self, key: &Credential) -> Result<Option<OrgId>, StoreError> {
-        let digest = key.digest();
-        self.read("org_of_key", move |mut conn| async move {
-            let org = sqlx::query_scalar!(
-                r#"-- org_of_key
-                select org_id from api_keys where digest = $1 and revoked_at is null"#,
-                &digest[..]
-            );
-            Ok(org.fetch_optional(&mut *conn).await?.map(OrgId))
+    /// The org that each key belongs to, in order; `None` for an unknown or revoked one.
+    pub async fn orgs_of_keys(
+        &self,
+        keys: Vec<Credential>,
+    ) -> Result<Vec<Option<OrgId>>, StoreError> {
+        let digests: Vec<Vec<u8>> = keys.iter().map(|key| key.digest().to_vec()).collect();
+        self.read("orgs_of_keys", move |mut conn| async move {
+            let rows = sqlx::query!(
+                r#"-- orgs_of_keys
+                select digest, org_id from api_keys
+                where digest = any($1) and revoked_at is null"#,
+                &digests
+            )
+            .fetch_all(&mut *conn)
+            .await?;
+            let orgs: HashMap<_, _> = rows
+                .into_iter()
+                .map(|row| (row.digest, OrgId(row.org_id)))
+                .collect();
+            Ok(digests
+                .iter()
+                .map(|digest| orgs.get(digest).copied())
+                .collect())
         })
         .await
     }
@@ -132,16 +147,18 @@ impl Store {
         .await
     }
 
-    /// Postgres's clock, to judge when a transfer starts.
-    pub async fn authority_now(&self) -> Result<OffsetDateTime, StoreError> {
-        self.read("authority_now", |mut conn| async move {
-            sqlx::query_scalar!(
-                r#"-- authority_now
-                select authority_now() as "now!""#
-            )
-            .fetch_one(&mut *conn)
-            .await
-        })
-        .await
+    /// Postgres's clock, to judge when a transfer starts: one instant for all who ask together.
+    pub async fn clock_for_each(&self, asked: Vec<()>) -> Result<Vec<OffsetDateTime>, StoreError> {
+        let now = self
+            .read("authority_now", |mut conn| async move {
+                sqlx::query_scalar!(
+                    r#"-- authority_now
+                    select authority_now() as "now!""#
+                )
+                .fetch_one(&mut *conn)
+                .await
+            })
+            .await?;
+        Ok(vec![now; asked.len()])
     }
 }

@@ -1,5 +1,7 @@
 //! A buyer's jobs.
 
+use std::collections::HashMap;
+
 use fencepost_domain::ids::{JobId, OrgId};
 use serde_json::Value;
 use time::OffsetDateTime;
@@ -13,6 +15,8 @@ use crate::run::Store;
 pub struct JobView {
     /// Its id.
     pub id: Uuid,
+    /// Whose it is.
+    pub org_id: Uuid,
     /// Its service.
     pub service: String,
     /// Its parameters.
@@ -129,55 +133,71 @@ pub struct Posted {
     pub amount_micros: i64,
 }
 
+/// What is shown of jobs, from those that the condition chooses.
+macro_rules! select_jobs {
+    ($condition:literal, $($argument:expr),+ $(,)?) => {
+        sqlx::query_as!(
+            JobView,
+            r#"-- jobs
+            select j.id, j.org_id, j.service, j.params, j.inputs, j.metadata,
+                case when j.status = 'active' and a.lease_expires_at <= authority_now()
+                    then 'queued' else j.status::text end as "status!",
+                j.max_attempts, j.attempt_counter as attempts, j.charged_attempts,
+                j.admission_deadline, j.held_micros,
+                (select coalesce(sum(amount_micros) filter (where kind::text like 'capture%'), 0)
+                 from postings where job_id = j.id)::bigint as "captured_micros!",
+                (select coalesce(sum(amount_micros) filter (where kind = 'release'), 0)
+                 from postings where job_id = j.id)::bigint as "released_micros!",
+                case when a.status = 'committing' or a.lease_expires_at > authority_now()
+                    then a.status::text end as phase,
+                case when a.lease_expires_at > authority_now() then a.percent end as percent,
+                j.wake_at, j.failure_code, j.failure_message,
+                encode(j.output_sha256, 'hex') as output_sha256, j.output_size_bytes,
+                j.output_seconds, j.created_at, j.ended_at
+            from jobs j
+            left join attempts a on a.job_id = j.id and a.ended_at is null
+            "#
+                + $condition,
+            $($argument),+
+        )
+    };
+}
+
 impl Store {
     /// One job of `org`.
     pub async fn job(&self, org: OrgId, job: JobId) -> Result<Option<JobView>, StoreError> {
-        let one = JobFilter {
-            status: None,
-            before: None,
-            limit: 1,
+        Ok(self.jobs_by_id(vec![(org, job)]).await?.pop().flatten())
+    }
+
+    /// Jobs by their orgs and ids, in order; `None` where the org has no such job.
+    pub async fn jobs_by_id(
+        &self,
+        asked: Vec<(OrgId, JobId)>,
+    ) -> Result<Vec<Option<JobView>>, StoreError> {
+        let ids: Vec<Uuid> = asked.iter().map(|(_, job)| job.0).collect();
+        let found = self
+            .read("jobs_by_id", move |mut conn| async move {
+                select_jobs!("where j.id = any($1)", &ids)
+                    .fetch_all(&mut *conn)
+                    .await
+            })
+            .await?;
+        let found: HashMap<_, _> = found.into_iter().map(|job| (job.id, job)).collect();
+        let of = |(org, job): &(OrgId, JobId)| {
+            let found = found.get(&job.0).filter(|found| found.org_id == org.0);
+            found.cloned()
         };
-        Ok(self.select_jobs(org, Some(job), one).await?.pop())
+        Ok(asked.iter().map(of).collect())
     }
 
     /// Jobs of `org`, newest first.
     pub async fn jobs(&self, org: OrgId, filter: JobFilter) -> Result<Vec<JobView>, StoreError> {
-        self.select_jobs(org, None, filter).await
-    }
-
-    async fn select_jobs(
-        &self,
-        org: OrgId,
-        job: Option<JobId>,
-        filter: JobFilter,
-    ) -> Result<Vec<JobView>, StoreError> {
         self.read("jobs", move |mut conn| async move {
-            sqlx::query_as!(
-                JobView,
-                r#"-- jobs
-                select j.id, j.service, j.params, j.inputs, j.metadata,
-                    case when j.status = 'active' and a.lease_expires_at <= authority_now()
-                        then 'queued' else j.status::text end as "status!",
-                    j.max_attempts, j.attempt_counter as attempts, j.charged_attempts,
-                    j.admission_deadline, j.held_micros,
-                    (select coalesce(sum(amount_micros) filter (where kind::text like 'capture%'), 0)
-                     from postings where job_id = j.id)::bigint as "captured_micros!",
-                    (select coalesce(sum(amount_micros) filter (where kind = 'release'), 0)
-                     from postings where job_id = j.id)::bigint as "released_micros!",
-                    case when a.status = 'committing' or a.lease_expires_at > authority_now()
-                        then a.status::text end as phase,
-                    case when a.lease_expires_at > authority_now() then a.percent end as percent,
-                    j.wake_at, j.failure_code, j.failure_message,
-                    encode(j.output_sha256, 'hex') as output_sha256, j.output_size_bytes,
-                    j.output_seconds, j.created_at, j.ended_at
-                from jobs j
-                left join attempts a on a.job_id = j.id and a.ended_at is null
-                where j.org_id = $1 and ($2::uuid is null or j.id = $2)
-                    and ($3::text is null or j.status::text = $3)
-                    and ($4::uuid is null or j.id < $4)
-                order by j.id desc limit $5"#,
+            select_jobs!(
+                "where j.org_id = $1 and ($2::text is null or j.status::text = $2)
+                    and ($3::uuid is null or j.id < $3)
+                order by j.id desc limit $4",
                 org.0,
-                job.map(|job| job.0),
                 filter.status,
                 filter.before.map(|job| job.0),
                 filter.limit

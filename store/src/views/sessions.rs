@@ -76,7 +76,9 @@ impl Store {
             })
             .await?;
         let view = |&(device, session): &(DeviceId, SessionNumber)| {
-            let mine = rows.iter().filter(|row| row.id == device.0);
+            // The rows come in the order of devices.
+            let from = rows.partition_point(|row| row.id < device.0);
+            let mine = rows[from..].iter().take_while(|row| row.id == device.0);
             let live = mine.clone().filter_map(|row| {
                 Some(HeldAttempt {
                     job: JobId(row.job_id?),

@@ -21,7 +21,7 @@ async fn open(state: &AppState, link: &str, direction: Direction) -> Result<Gran
         let detail = "the link is for the other direction";
         return Err(Problem::new(ProblemCode::LinkInvalid, detail));
     }
-    if grant.is_expired(state.store.authority_now().await?) {
+    if grant.is_expired(state.actors.shared().clock.call(()).await?) {
         let detail = "the link has expired: ask for a new one";
         return Err(Problem::new(ProblemCode::LinkExpired, detail));
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use actix_web::http::header::CONTENT_LENGTH;
 use actix_web::{HttpRequest, HttpResponse, web};
 use fencepost_store::artifacts::{Direction, Grant, Holder, Staged};
-use fencepost_store::tx::place_output::{PlaceFile, Placed};
+use fencepost_store::tx::place_output::{OutputPlacing, PlaceFile, Placed};
 use futures_util::{Stream, StreamExt as _, stream};
 use serde_json::json;
 
@@ -86,7 +86,10 @@ async fn place(state: &AppState, grant: &Grant, staged: Staged) -> Result<(), Pr
     let stored = staged.stored();
     let file: PlaceFile = Box::new(move || staged.place());
     let placed = match grant.holder {
-        Holder::Attempt(attempt) => state.store.place_attempt_output(attempt, file).await?,
+        Holder::Attempt(attempt) => {
+            let output = OutputPlacing::new(attempt, file);
+            state.actors.shared().place.call(output).await?
+        }
         Holder::Upload(upload) => {
             let (size, sha256) = (stored.size_bytes, stored.sha256);
             state.store.place_upload(upload, size, sha256, file).await?

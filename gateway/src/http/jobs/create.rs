@@ -22,11 +22,11 @@ pub async fn create(
     let body = read_json(&request, payload).await?;
     let order = order::read(body, &state.config)?.of(buyer.org);
     let job = order.id;
-    let submitted = state.store.submit_job(order).await?;
+    let submitted = state.actors.shared().submit.call(order).await?;
     refusal(&submitted)?;
     state.actors.job_submitted();
     // The job exists: whatever goes wrong from here on must not look like a refusal.
-    let shown = match state.store.job(buyer.org, job).await {
+    let shown = match state.actors.shared().job.call((buyer.org, job)).await {
         Ok(Some(stored)) => view::job(&stored),
         Ok(None) | Err(_) => just_queued(job, &submitted),
     };

@@ -13,7 +13,8 @@ pub async fn get(
     state: web::Data<AppState>,
     path: web::Path<String>,
 ) -> Result<HttpResponse, Problem> {
-    let job = state.store.job(buyer.org, job_id(&path)?).await?;
+    let asked = (buyer.org, job_id(&path)?);
+    let job = state.actors.shared().job.call(asked).await?;
     let job = job.ok_or_else(|| Problem::not_found("job"))?;
     Ok(HttpResponse::Ok().json(view::job(&job)))
 }

@@ -1,0 +1,55 @@
+//! What HTTP requests ask of the store, asked together by those that come at the same time.
+//!
+//! Nothing is remembered between batches: every answer was read, or written, after its question was
+//! put.
+
+use std::future::Future;
+
+use fencepost_domain::ids::{JobId, OrgId};
+use fencepost_store::secrets::Credential;
+use fencepost_store::tx::place_output::{OutputPlacing, Placed};
+use fencepost_store::tx::submit_job::{NewJob, Submitted};
+use fencepost_store::views::JobView;
+use time::OffsetDateTime;
+
+use crate::batch::{Batcher, batch_call};
+
+batch_call! {
+    /// `submit_jobs` as a batch.
+    SubmitCall = submit_jobs(NewJob) -> Submitted
+}
+
+batch_call! {
+    /// `place_attempt_outputs` as a batch.
+    PlaceCall = place_attempt_outputs(OutputPlacing) -> Placed, about |one| one.attempt
+}
+
+batch_call! {
+    /// `jobs_by_id` as a batch.
+    JobCall = jobs_by_id((OrgId, JobId)) -> Option<JobView>
+}
+
+batch_call! {
+    /// `orgs_of_keys` as a batch.
+    KeyCall = orgs_of_keys(Credential) -> Option<OrgId>
+}
+
+batch_call! {
+    /// `clock_for_each` as a batch.
+    ClockCall = clock_for_each(()) -> OffsetDateTime
+}
+
+/// The ways into the batches. Cheap to clone.
+#[derive(Clone)]
+pub struct SharedCalls {
+    /// Creates jobs.
+    pub submit: Batcher<SubmitCall>,
+    /// Puts outputs in place.
+    pub place: Batcher<PlaceCall>,
+    /// Reads jobs, each of its org.
+    pub job: Batcher<JobCall>,
+    /// Finds the orgs of API keys.
+    pub key: Batcher<KeyCall>,
+    /// Reads Postgres's clock.
+    pub clock: Batcher<ClockCall>,
+}
