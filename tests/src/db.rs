@@ -123,8 +123,7 @@ impl TestDb {
     /// Every row of every table whose content a decision could change, with the transaction that
     /// wrote it: equal before and after means that nothing at all was written.
     pub async fn rows(&self) -> Vec<String> {
-        let mut all = Vec::new();
-        for table in [
+        const TABLES: [&str; 7] = [
             "jobs",
             "attempts",
             "postings",
@@ -132,12 +131,12 @@ impl TestDb {
             "org_accounts",
             "devices",
             "uploads",
-        ] {
-            let query =
-                format!("select '{table} ' || t.xmin || ' ' || t::text from {table} t order by 1");
-            all.extend(self.texts(&query).await);
-        }
-        all
+        ];
+        let select =
+            |table| format!("select '{table} ' || t.xmin || ' ' || t::text from {table} t");
+        let selects: Vec<String> = TABLES.into_iter().map(select).collect();
+        self.texts(&format!("{} order by 1", selects.join(" union all ")))
+            .await
     }
 
     /// The whole database as text, to search it for what must not be in it.
