@@ -16,11 +16,23 @@ const CLIP: Clip = Clip {
     height: 720,
     sound: true,
 };
+/// Refuses what is no video before anything is started.
+pub(super) async fn check(given: &Path) -> Result<(), DemoError> {
+    let folder = tempfile::tempdir()?;
+    require_video(&bench_in(folder.path().to_owned()).await?, given)
+        .await
+        .map(drop)
+}
+
 /// FFmpeg, working in the demo's own folder.
 pub(super) async fn workbench(stage: &Stage) -> Result<Workbench, DemoError> {
+    bench_in(stage.control.temporary()).await
+}
+
+async fn bench_in(folder: PathBuf) -> Result<Workbench, DemoError> {
     Ok(Workbench {
         tools: Tools::find(&Overrides::default()).await?,
-        folder: stage.control.temporary(),
+        folder,
         limits: Limits {
             run_time: Duration::from_mins(10),
             ..Limits::default()
@@ -41,10 +53,15 @@ pub(super) async fn prepare(
         CLIP.write(&bench.tools, &file).await?;
         file
     };
-    let source = probe(bench, &file).await?;
+    let source = require_video(bench, &file).await?;
+    Ok((file, source))
+}
+
+async fn require_video(bench: &Workbench, file: &Path) -> Result<Probe, DemoError> {
+    let source = probe(bench, file).await?;
     if source.main_video().is_none() {
         let problem = format!("there is no video in {}", file.display());
         return Err(DemoError::stuck(problem));
     }
-    Ok((file, source))
+    Ok(source)
 }

@@ -88,6 +88,9 @@ pub async fn run(args: &DemoArgs) -> Result<(), DemoError> {
         .map(Path::canonicalize)
         .transpose()
         .map_err(|error| DemoError::stuck(format!("the input cannot be used: {error}")))?;
+    if let Some(input) = &input {
+        input::check(input).await?;
+    }
     say.title("Fencepost: work on other people's Macs, and one promise");
     say.tell("A worker that lost its lease can never publish, whatever it finished.\nSetting up:");
     let mut stage = Stage::with_postgres(args.keep).await?;

@@ -130,9 +130,8 @@ async fn tell_of(cast: &Cast<'_>, victim: &Victim) -> Result<(), DemoError> {
         .iter()
         .map(|c| c.id.to_string())
         .collect();
-    let bytes = before.map_or(0, |(_, size)| size);
     cast.say.checked(&format!(
-        "{name} is frozen, agent and encoder (process {}), with {bytes} bytes of output written",
+        "{name} is frozen, agent and encoder (process {})",
         encoders.join(", ")
     ));
     cast.say.tell(
