@@ -8,6 +8,7 @@
 //! agent does not list; the return of offers that nobody accepted. An attempt that is committing
 //! belongs to the control plane and is left alone.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use fencepost_domain::attempt::AttemptStatus;
@@ -97,7 +98,10 @@ pub struct ResumedLease {
 
 impl Store {
     /// Makes a session current and settles what its device holds.
-    pub async fn begin_session(&self, hello: HelloFacts) -> Result<SessionAnswer, StoreError> {
+    pub async fn begin_session(&self, mut hello: HelloFacts) -> Result<SessionAnswer, StoreError> {
+        // An attempt that is listed twice is held once: the first listing counts.
+        let mut seen = HashSet::new();
+        hello.held.retain(|held| seen.insert(held.claim.attempt));
         let tokens = hello.held.iter().map(|_| mint_commit_token()).collect();
         let draft = self.execute(BeginSession { hello, tokens }).await?;
         Ok(match draft {

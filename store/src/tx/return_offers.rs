@@ -4,6 +4,8 @@
 //! touched: its lease runs on). Writes: the attempt is lost, uncharged; the job is queued after a
 //! delay. The offer's token plays no part, so a gateway that never sent it can return it.
 
+use std::collections::HashSet;
+
 use fencepost_domain::attempt::AttemptStatus;
 use fencepost_domain::ending::{Cause, JobFacts, MAX_RETURNED_OFFERS, decide};
 use fencepost_domain::fencing::{LeaseClaim, check_identity};
@@ -35,9 +37,11 @@ impl Store {
 
     async fn take_back(
         &self,
-        offers: Vec<LeaseClaim>,
+        mut offers: Vec<LeaseClaim>,
         cause: Cause,
     ) -> Result<Vec<FinalizedAttempt>, StoreError> {
+        let mut seen = HashSet::new();
+        offers.retain(|offer| seen.insert(offer.attempt));
         if offers.is_empty() {
             return Ok(Vec::new());
         }
