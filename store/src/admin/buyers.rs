@@ -1,0 +1,224 @@
+//! Orgs, their keys, credit and files.
+
+use fencepost_domain::artifact_key;
+use fencepost_domain::ids::{ApiKeyId, OrgId, UploadId};
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use crate::error::StoreError;
+use crate::run::{Store, Transaction, Tx};
+use crate::secrets::Credential;
+
+impl Store {
+    /// Opens an org with an empty account. Its name must be new.
+    pub async fn create_org(
+        &self,
+        name: &str,
+        max_live_attempts: Option<i64>,
+    ) -> Result<OrgId, StoreError> {
+        let org = CreateOrg {
+            id: OrgId::new(),
+            name: name.to_owned(),
+            max_live_attempts,
+        };
+        self.execute(org).await
+    }
+
+    /// Makes a key for an org; `live` ones begin with `fp_live_`, others with `fp_test_`. `None` if
+    /// there is no such org.
+    pub async fn create_api_key(
+        &self,
+        org: OrgId,
+        live: bool,
+    ) -> Result<Option<(ApiKeyId, Credential)>, StoreError> {
+        let key = Credential::mint(if live { "fp_live_" } else { "fp_test_" });
+        let create = CreateApiKey {
+            id: ApiKeyId::new(),
+            org,
+            digest: key.digest(),
+        };
+        let id = create.id;
+        Ok(self.execute(create).await?.then_some((id, key)))
+    }
+
+    /// Revokes a key; false if there was no such live key.
+    pub async fn revoke_api_key(&self, key: ApiKeyId) -> Result<bool, StoreError> {
+        self.execute(RevokeApiKey { key }).await
+    }
+
+    /// Adds credit, in micros, to an org's account; the new balance, or `None` without such an org.
+    pub async fn add_credit(&self, org: OrgId, micros: i64) -> Result<Option<i64>, StoreError> {
+        let request = Uuid::now_v7();
+        self.execute(AddCredit {
+            org,
+            micros,
+            request,
+        })
+        .await
+    }
+
+    /// Reserves a place for a buyer's file.
+    pub async fn create_upload(
+        &self,
+        org: OrgId,
+        upload: UploadId,
+        max_bytes: i64,
+    ) -> Result<OffsetDateTime, StoreError> {
+        self.execute(CreateUpload {
+            org,
+            upload,
+            max_bytes,
+        })
+        .await
+    }
+}
+
+struct CreateOrg {
+    id: OrgId,
+    name: String,
+    max_live_attempts: Option<i64>,
+}
+
+impl Transaction for CreateOrg {
+    const NAME: &'static str = "create_org";
+    type Output = OrgId;
+    async fn run(&self, tx: &mut Tx) -> Result<OrgId, StoreError> {
+        sqlx::query!(
+            r#"-- create_org
+            with org as (
+                insert into orgs (id, name, max_live_attempts) values ($1, $2, $3)
+                on conflict (id) do nothing returning id
+            )
+            insert into org_accounts (org_id) select id from org"#,
+            self.id.0,
+            self.name,
+            self.max_live_attempts
+        )
+        .execute(&mut **tx)
+        .await?;
+        Ok(self.id)
+    }
+}
+
+struct CreateApiKey {
+    id: ApiKeyId,
+    org: OrgId,
+    digest: [u8; 32],
+}
+
+impl Transaction for CreateApiKey {
+    const NAME: &'static str = "create_api_key";
+    type Output = bool;
+    async fn run(&self, tx: &mut Tx) -> Result<bool, StoreError> {
+        let written = sqlx::query!(
+            r#"-- create_api_key
+            insert into api_keys (id, org_id, digest) select $1, id, $3 from orgs where id = $2
+            on conflict (id) do nothing"#,
+            self.id.0,
+            self.org.0,
+            &self.digest[..]
+        )
+        .execute(&mut **tx)
+        .await?;
+        Ok(tx.rerun || written.rows_affected() == 1)
+    }
+}
+
+struct RevokeApiKey {
+    key: ApiKeyId,
+}
+
+impl Transaction for RevokeApiKey {
+    const NAME: &'static str = "revoke_api_key";
+    type Output = bool;
+    async fn run(&self, tx: &mut Tx) -> Result<bool, StoreError> {
+        let written = sqlx::query!(
+            r#"-- revoke_api_key
+            update api_keys set revoked_at = authority_now()
+            where id = $1 and revoked_at is null"#,
+            self.key.0
+        )
+        .execute(&mut **tx)
+        .await?;
+        Ok(tx.rerun || written.rows_affected() == 1)
+    }
+}
+
+struct AddCredit {
+    org: OrgId,
+    micros: i64,
+    /// Made by the caller, so that a second run adds nothing.
+    request: Uuid,
+}
+
+impl Transaction for AddCredit {
+    const NAME: &'static str = "add_credit";
+    type Output = Option<i64>;
+    async fn run(&self, tx: &mut Tx) -> Result<Option<i64>, StoreError> {
+        let balance = sqlx::query_scalar!(
+            r#"-- add_credit: lock
+            select available_micros from org_accounts where org_id = $1 for no key update"#,
+            self.org.0
+        )
+        .fetch_optional(&mut **tx)
+        .await?;
+        // An earlier run that was still committing held that lock: now its posting can be seen.
+        if balance.is_none() || tx.rerun && self.is_posted(tx).await? {
+            return Ok(balance);
+        }
+        let balance = sqlx::query_scalar!(
+            r#"-- add_credit
+            with account as (
+                update org_accounts set available_micros = available_micros + $2
+                where org_id = $1 returning org_id, available_micros
+            ), posted as (
+                insert into postings (kind, debit, credit, amount_micros, org_id, request_id)
+                select 'credit', 'external', 'org_available', $2, org_id, $3 from account
+                returning 1
+            )
+            select available_micros from account, posted"#,
+            self.org.0,
+            self.micros,
+            self.request
+        );
+        Ok(balance.fetch_optional(&mut **tx).await?)
+    }
+}
+
+impl AddCredit {
+    async fn is_posted(&self, tx: &mut Tx) -> Result<bool, StoreError> {
+        let found = sqlx::query_scalar!(
+            r#"-- add_credit: find
+            select exists (select from postings where request_id = $1) as "found!""#,
+            self.request
+        );
+        Ok(found.fetch_one(&mut **tx).await?)
+    }
+}
+
+struct CreateUpload {
+    org: OrgId,
+    upload: UploadId,
+    max_bytes: i64,
+}
+
+impl Transaction for CreateUpload {
+    const NAME: &'static str = "create_upload";
+    /// Until when the link to it can be used.
+    type Output = OffsetDateTime;
+    async fn run(&self, tx: &mut Tx) -> Result<OffsetDateTime, StoreError> {
+        let grant = tx.settings.grant.micros();
+        let until = sqlx::query_scalar!(
+            r#"-- create_upload
+            insert into uploads (id, org_id, object_key, max_bytes) values ($1, $2, $3, $4)
+            on conflict (id) do update set max_bytes = excluded.max_bytes
+            returning authority_now() + $5::bigint * interval '1 microsecond' as "until!""#,
+            self.upload.0,
+            self.org.0,
+            artifact_key::upload(self.upload),
+            self.max_bytes,
+            grant
+        );
+        Ok(until.fetch_one(&mut **tx).await?)
+    }
+}
