@@ -10,7 +10,9 @@ use crate::world::{ATTEMPTS, JOBS, Pair, World};
 /// stays 0.
 pub(crate) fn rename(world: &mut World, agents: &mut Agents) {
     let mut used = [1u64; JOBS];
-    each(world, agents, |job, epoch| used[job] |= 1 << (*epoch).min(63));
+    each(world, agents, |job, epoch| {
+        used[job] |= 1 << (*epoch).min(63)
+    });
     if used.iter().all(|used| (used + 1).is_power_of_two()) {
         return;
     }

@@ -7,9 +7,10 @@ use stateright::{Checker, HasDiscoveries, Model, Property};
 
 use crate::closing::ends_when_time_goes_on;
 use crate::epochs::rename;
+use crate::forget::forget;
 use crate::invariants::{Invariant, Transition};
 use crate::moves::{Move, moves};
-use crate::network::{Agents, Packet, forget_ended};
+use crate::network::{Agents, Packet};
 use crate::rules::{apply, tick};
 use crate::scope::{Network, Scope};
 use crate::step::Step;
@@ -48,6 +49,13 @@ pub struct Finding {
     pub broken: Vec<(Invariant, Vec<String>)>,
     /// Milestones that were never reached: a world too small to mean anything.
     pub unreached: Vec<&'static str>,
+}
+
+impl Finding {
+    /// Whether every promise was kept and every milestone reached.
+    pub fn is_good(&self) -> bool {
+        self.broken.is_empty() && self.unreached.is_empty()
+    }
 }
 
 /// Explores a scope whole, or up to the first broken promise.
@@ -146,9 +154,7 @@ impl Model for Exploration {
                 packet => agents.hears(world, &packet),
             },
         }
-        if in_flight > 0 {
-            forget_ended(&mut next.world, &mut next.agents);
-        }
+        forget(&mut next.world, &mut next.agents, self.scope.network);
         rename(&mut next.world, &mut next.agents);
         (next != *last).then_some(next)
     }
@@ -218,7 +224,9 @@ type Milestone = (&'static str, fn(&Exploration, &State) -> bool);
 
 /// What a world must come to, or its promises were kept by doing nothing.
 const MILESTONES: [Milestone; 8] = [
-    ("a job succeeds", |_, state| has(state, JobStatus::Succeeded)),
+    ("a job succeeds", |_, state| {
+        has(state, JobStatus::Succeeded)
+    }),
     ("a job fails", |_, state| has(state, JobStatus::Failed)),
     ("a job is cancelled after it was accepted", |_, state| {
         let mut jobs = state.world.jobs();
@@ -232,7 +240,10 @@ const MILESTONES: [Milestone; 8] = [
         state.world.attempts().count() == usize::from(model.scope.attempts)
     }),
     ("a resume's welcome may be lost", |_, state| {
-        state.world.attempts().any(|(_, one)| one.replaced.is_some())
+        state
+            .world
+            .attempts()
+            .any(|(_, one)| one.replaced.is_some())
     }),
     ("a verification is taken over", |_, state| {
         let mut attempts = state.world.attempts();

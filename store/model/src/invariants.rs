@@ -137,7 +137,9 @@ impl Invariant {
             Self::EpochsIncrease => steps::epochs_increase(transition),
             Self::StaleChangesNothing => authority::stale_changes_nothing(transition),
             Self::BudgetIsKept => {
-                worlds::budget_is_kept(after, transition.scope) && steps::losses_are_charged(transition)
+                worlds::budget_is_kept(after, transition.scope)
+                    && steps::charges_agree(transition)
+                    && steps::losses_are_charged(transition)
             }
             Self::EveryJobEnds => true,
             Self::CommittingIsOurs => authority::committing_is_ours(transition),

@@ -20,11 +20,13 @@
 mod closing;
 mod epochs;
 mod explore;
+mod forget;
 mod invariants;
 mod moves;
 mod network;
 pub mod rules;
 mod scope;
+pub mod scopes;
 mod step;
 mod world;
 

@@ -1,14 +1,46 @@
-//! Explores the model and says what it found: `make model`.
-use fencepost_model::{Frame, Network, Scope, explore};
-fn main() {
-    let args: Vec<u8> = std::env::args().skip(2).filter_map(|a| a.parse().ok()).collect();
-    let which = std::env::args().nth(1).unwrap_or_default();
-    let net = if args[0] == 0 { Network::Open } else { Network::Counted { in_flight: args[0] } };
-    let mut scope = if which == "d" { Scope::two_devices(net) } else { Scope::two_jobs(net) };
-    scope.attempts = args[1]; scope.sessions = args[2]; scope.pickups = args[3]; scope.resumes = args[4]; scope.jumps = args[5];
-    scope.operators = args[6] > 0; scope.max_attempts = args[7]; scope.devices = args[8];
-    if args.get(9) == Some(&1) { scope.frames = &[Frame::Progress, Frame::Commit, Frame::Fail, Frame::Stopped]; }
-    let f = explore(scope, 2);
-    println!("{} states {} transitions depth {} {:?} unreached {:?}", f.states, f.transitions, f.depth, f.took, f.unreached);
-    for (i, path) in f.broken { println!("{} {i:?}", i.id()); for p in path { println!("   {p}"); } }
+//! Explores the model in its full bounds and says what it found: `make model`.
+//!
+//! `fencepost-model [NAME]` explores one scope or all; it ends with 1 if a promise is broken or a
+//! milestone is not reached.
+
+use std::process::ExitCode;
+
+use fencepost_model::{Finding, explore, scopes};
+
+fn main() -> ExitCode {
+    let wanted = std::env::args().nth(1);
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut is_good = true;
+    for (name, scope) in scopes::full() {
+        if wanted.as_ref().is_some_and(|wanted| wanted != name) {
+            continue;
+        }
+        let finding = explore(scope, threads);
+        print(name, &finding);
+        is_good &= finding.is_good();
+    }
+    if is_good {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+fn print(name: &str, finding: &Finding) {
+    println!(
+        "{name}: {} states, {} transitions, depth {}, {:.1} s",
+        finding.states,
+        finding.transitions,
+        finding.depth,
+        finding.took.as_secs_f64()
+    );
+    for milestone in &finding.unreached {
+        println!("  never reached: {milestone}");
+    }
+    for (invariant, path) in &finding.broken {
+        println!("  {} {invariant:?} is broken:", invariant.id());
+        for (number, step) in path.iter().enumerate() {
+            println!("    {:2}. {step}", number + 1);
+        }
+    }
 }

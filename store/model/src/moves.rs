@@ -149,7 +149,11 @@ fn presentable(attempt: &Attempt) -> impl Iterator<Item = Pair> {
     let is_other = old != current && attempt.replaced != Some(old);
     let guessed = Pair {
         epoch: current.epoch,
-        token: if old.token == current.token { 0 } else { old.token },
+        token: if old.token == current.token {
+            0
+        } else {
+            old.token
+        },
     };
     let pairs = [
         Some(current),

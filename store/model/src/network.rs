@@ -1,7 +1,5 @@
 //! Agents and what is in flight between them and the gateway.
 
-use fencepost_domain::attempt::AttemptStatus;
-
 use crate::scope::Scope;
 use crate::step::{Frame, Hello, Step};
 use crate::world::{ATTEMPTS, DEVICES, Pair, World};
@@ -191,7 +189,9 @@ impl Agents {
     pub(crate) fn answer(&mut self, before: &World, step: &Step, after: &World, in_flight: u8) {
         match step {
             Step::Lease { .. } => {
-                let new = after.attempts().find(|(at, _)| before.attempts[*at].is_none());
+                let new = after
+                    .attempts()
+                    .find(|(at, _)| before.attempts[*at].is_none());
                 if let Some((attempt, row)) = new {
                     let offer = Packet::Offer {
                         attempt,
@@ -246,40 +246,7 @@ fn kept(after: &World, hello: &Hello) -> [Option<Pair>; ATTEMPTS] {
     kept
 }
 
-/// What can happen by agents and the network alone.
+/// Whether a device may open another socket.
 pub(crate) fn sessions_left(agents: &Agents, scope: &Scope, device: usize) -> bool {
     agents.session[device] < scope.sessions
-}
-
-/// Drops what concerns attempts that have ended: that none of it changes anything is explored in the
-/// open network, and here it would only make equal worlds look different.
-pub(crate) fn forget_ended(world: &mut World, agents: &mut Agents) {
-    let is_ended = |at: usize, world: &World| {
-        world.attempts[at].is_some_and(|attempt| !attempt.status.is_live())
-    };
-    for at in (0..ATTEMPTS).filter(|at| is_ended(*at, world)) {
-        agents.known[at] = None;
-        for slot in &mut agents.net {
-            match slot.as_mut().map(|flying| &mut flying.packet) {
-                Some(Packet::Offer { attempt, .. } | Packet::Frame { attempt, .. }) => {
-                    if *attempt == at {
-                        *slot = None;
-                    }
-                }
-                Some(Packet::Welcome { kept: held, .. } | Packet::Hello(Hello { held, .. })) => {
-                    held[at] = None;
-                }
-                None => {}
-            }
-        }
-    }
-    agents.net.sort_unstable();
-    for attempt in world.attempts.iter_mut().flatten() {
-        if !attempt.status.is_live() && attempt.status != AttemptStatus::Succeeded {
-            attempt.tickets = 0;
-            attempt.writer = None;
-            attempt.first = 0;
-            attempt.lease = Pair::minted(0);
-        }
-    }
 }

@@ -21,8 +21,9 @@ pub(super) fn stale_changes_nothing(of: &Transition<'_>) -> bool {
         Step::Settle {
             attempt, pickup, ..
         } => {
-            let current = of.before.attempts[*attempt]
-                .is_some_and(|row| row.status == AttemptStatus::Committing && row.pickup == *pickup);
+            let current = of.before.attempts[*attempt].is_some_and(|row| {
+                row.status == AttemptStatus::Committing && row.pickup == *pickup
+            });
             current || is_same_but_for_tickets(of.before, of.after)
         }
         _ => true,
@@ -59,10 +60,15 @@ fn hello_stays_within_its_rights(of: &Transition<'_>, hello: &Hello) -> bool {
         }
         let is_mine = old.device == hello.device && old.status.is_held_by_agent();
         let presented = hello.held[at];
-        let is_current = presented == Some(old.lease)
-            || (presented.is_some() && presented == old.replaced);
+        let is_current =
+            presented == Some(old.lease) || (presented.is_some() && presented == old.replaced);
         let is_older = old.session < hello.session;
-        is_mine && if new.status.is_live() { is_current } else { is_older }
+        is_mine
+            && if new.status.is_live() {
+                is_current
+            } else {
+                is_older
+            }
     })
 }
 

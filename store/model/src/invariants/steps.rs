@@ -53,6 +53,18 @@ pub(super) fn epochs_increase(of: &Transition<'_>) -> bool {
         })
 }
 
+/// A job is charged once for each attempt that ended charged, when it ends.
+pub(super) fn charges_agree(of: &Transition<'_>) -> bool {
+    (0..JOBS).all(|at| {
+        let charged =
+            |job: Option<crate::world::Job>| job.map_or(0, |job| usize::from(job.charged));
+        let newly = attempts(of).filter(|(old, new)| {
+            usize::from(new.job) == at && new.charged && old.is_none_or(|old| !old.charged)
+        });
+        charged(of.after.jobs[at]) == charged(of.before.jobs[at]) + newly.count()
+    })
+}
+
 /// What ended an accepted attempt by time or by hello, without a cancel, used up budget.
 pub(super) fn losses_are_charged(of: &Transition<'_>) -> bool {
     let by_time = matches!(of.step, Step::Sweep(_) | Step::Hello { .. });

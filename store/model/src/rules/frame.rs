@@ -56,9 +56,19 @@ pub(super) fn arrives(world: &mut World, scope: &Scope, at: usize, frame: Frame,
         Frame::Commit if !is_losing => return accept_commit(world, at, pair),
         Frame::Commit => end(world, scope, at, Cause::Verified),
         Frame::Fail => {
-            end(world, scope, at, Cause::AgentFailed(FailureCode::DownloadFailed));
+            end(
+                world,
+                scope,
+                at,
+                Cause::AgentFailed(FailureCode::DownloadFailed),
+            );
         }
-        Frame::FailForGood => end(world, scope, at, Cause::AgentFailed(FailureCode::RunnerFailed)),
+        Frame::FailForGood => end(
+            world,
+            scope,
+            at,
+            Cause::AgentFailed(FailureCode::RunnerFailed),
+        ),
         Frame::Release => end(world, scope, at, Cause::Released),
     }
     if let Some(attempt) = &mut world.attempts[at] {

@@ -34,12 +34,7 @@ pub(super) fn arrives(world: &mut World, scope: &Scope, hello: &Hello) {
 }
 
 /// Whether a hello that presents `pair` goes on with the attempt.
-fn is_resumable(
-    scope: &Scope,
-    at: usize,
-    (attempt, job): (&Attempt, &Job),
-    pair: Pair,
-) -> bool {
+fn is_resumable(scope: &Scope, at: usize, (attempt, job): (&Attempt, &Job), pair: Pair) -> bool {
     if scope.has(Fault::RotateCommitting) && job.status == JobStatus::Verifying {
         return pair == attempt.lease;
     }

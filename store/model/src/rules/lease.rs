@@ -22,17 +22,15 @@ pub(super) fn cancel(world: &mut World, scope: &Scope, place: usize) {
         JobStatus::Active | JobStatus::Verifying => {
             job.status = JobStatus::Cancelling;
             job.was_cancelling = true;
-            let offered = world.attempts().find(|(_, attempt)| {
-                usize::from(attempt.job) == place && is_unaccepted(attempt)
-            });
+            let offered = world
+                .attempts()
+                .find(|(_, attempt)| usize::from(attempt.job) == place && is_unaccepted(attempt));
             if let Some((at, _)) = offered {
                 end(world, scope, at, Cause::CancelForced);
             }
         }
-        JobStatus::Cancelling
-        | JobStatus::Succeeded
-        | JobStatus::Failed
-        | JobStatus::Cancelled => {}
+        JobStatus::Cancelling | JobStatus::Succeeded | JobStatus::Failed | JobStatus::Cancelled => {
+        }
     }
 }
 
@@ -41,8 +39,8 @@ pub(super) fn is_unaccepted(attempt: &Attempt) -> bool {
 }
 
 pub(super) fn lease(world: &mut World, scope: &Scope, place: usize, device: usize) {
-    let free = (0..usize::from(scope.attempts).min(ATTEMPTS))
-        .find(|at| world.attempts[*at].is_none());
+    let free =
+        (0..usize::from(scope.attempts).min(ATTEMPTS)).find(|at| world.attempts[*at].is_none());
     let (Some(at), Some(job)) = (free, &mut world.jobs[place]) else {
         return;
     };

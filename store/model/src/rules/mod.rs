@@ -92,8 +92,8 @@ fn commit_slowly(before: &World, after: World, scope: &Scope, slow: bool) -> Wor
     }
     let mut rolled_back = *before;
     tick(&mut rolled_back);
-    let claimed_dead =
-        claimed(before, &after).any(|(at, _)| rolled_back.attempts[at].is_none_or(|a| a.until <= 0));
+    let claimed_dead = claimed(before, &after)
+        .any(|(at, _)| rolled_back.attempts[at].is_none_or(|a| a.until <= 0));
     if claimed_dead && !scope.has(Fault::NoExpiryReCheck) {
         return rolled_back;
     }

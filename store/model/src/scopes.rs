@@ -1,0 +1,103 @@
+//! The scopes that are explored, by name.
+
+use crate::scope::{Network, Scope};
+use crate::step::Frame;
+
+/// Enough to do everything but in every wording.
+const FEW_FRAMES: &[Frame] = &[Frame::Progress, Frame::Commit, Frame::Fail, Frame::Stopped];
+
+/// What `make test` explores: a minute at most, without optimisation, on two cores.
+pub fn bounded() -> Vec<(&'static str, Scope)> {
+    let small = |scope: Scope| Scope {
+        attempts: 2,
+        resumes: 1,
+        ..scope
+    };
+    vec![
+        (
+            "open, one device and one job",
+            Scope {
+                devices: 1,
+                ..small(Scope::two_devices(Network::Open))
+            },
+        ),
+        (
+            "open, two devices",
+            Scope {
+                jumps: 0,
+                max_attempts: 1,
+                ..small(Scope::two_devices(Network::Open))
+            },
+        ),
+        (
+            "open, two jobs",
+            Scope {
+                jumps: 0,
+                operators: false,
+                sessions: 1,
+                pickups: 1,
+                max_attempts: 1,
+                ..small(Scope::two_jobs(Network::Open))
+            },
+        ),
+        (
+            "two in flight",
+            Scope {
+                devices: 1,
+                attempts: 1,
+                max_attempts: 1,
+                sessions: 3,
+                operators: false,
+                frames: FEW_FRAMES,
+                ..small(Scope::two_devices(Network::Counted { in_flight: 2 }))
+            },
+        ),
+    ]
+}
+
+/// What `make model` explores.
+pub fn full() -> Vec<(&'static str, Scope)> {
+    let counted = |in_flight| Network::Counted { in_flight };
+    let few = |scope: Scope| Scope {
+        frames: FEW_FRAMES,
+        operators: false,
+        resumes: 1,
+        ..scope
+    };
+    let mut all = bounded();
+    all.extend([
+        ("open-devices", Scope::two_devices(Network::Open)),
+        (
+            "open-jobs",
+            Scope {
+                jumps: 0,
+                ..Scope::two_jobs(Network::Open)
+            },
+        ),
+        (
+            "counted-devices",
+            Scope {
+                attempts: 2,
+                ..few(Scope::two_devices(counted(2)))
+            },
+        ),
+        (
+            "counted-jobs",
+            Scope {
+                jumps: 0,
+                attempts: 2,
+                ..few(Scope::two_jobs(counted(2)))
+            },
+        ),
+        (
+            "counted-three",
+            Scope {
+                devices: 1,
+                attempts: 2,
+                sessions: 3,
+                ..few(Scope::two_devices(counted(3)))
+            },
+        ),
+    ]);
+    all
+}
