@@ -244,46 +244,43 @@ struct LockedRow {
     run_deadline: Option<OffsetDateTime>,
 }
 
+/// The locking read, which differs only in how it meets a lock: that cannot be a parameter.
+macro_rules! lock_progress {
+    ($ids:expr, $name:literal, $meet:literal) => {
+        sqlx::query_as!(
+            LockedRow,
+            $name
+                + r#"with a as materialized (
+                select * from attempts where id = any($1) order by id for no key update "#
+                + $meet
+                + r#"
+            ), clock as materialized (
+                select authority_now() as now from (select count(*) from a) all_are_locked
+            )
+            select clock.now as "now!", a.id as "id?", a.job_id as "job_id?",
+                a.device_id as "device_id?", a.status::text as "status?",
+                a.lease_epoch as "lease_epoch?", a.lease_expires_at, a.stop_reason,
+                a.run_deadline as "run_deadline?"
+            from clock left join a on true"#,
+            $ids
+        )
+    };
+}
+
 async fn lock(
     tx: &mut Tx,
     ids: &[Uuid],
     wait: bool,
 ) -> Result<(OffsetDateTime, Vec<Row>), StoreError> {
-    // The two differ in how they meet a lock, which cannot be a parameter.
     let records = if wait {
-        sqlx::query_as!(
-            LockedRow,
-            r#"-- record_progress: lock, waiting
-            with a as materialized (
-                select * from attempts where id = any($1) order by id for no key update
-            ), clock as materialized (
-                select authority_now() as now from (select count(*) from a) all_are_locked
-            )
-            select clock.now as "now!", a.id as "id?", a.job_id as "job_id?",
-                a.device_id as "device_id?", a.status::text as "status?",
-                a.lease_epoch as "lease_epoch?", a.lease_expires_at, a.stop_reason,
-                a.run_deadline as "run_deadline?"
-            from clock left join a on true"#,
-            ids
-        )
-        .fetch_all(&mut **tx)
-        .await?
+        lock_progress!(ids, "-- record_progress: lock, waiting\n", "")
+            .fetch_all(&mut **tx)
+            .await?
     } else {
-        sqlx::query_as!(
-            LockedRow,
-            r#"-- record_progress: lock what is free
-            with a as materialized (
-                select * from attempts where id = any($1) order by id
-                for no key update skip locked
-            ), clock as materialized (
-                select authority_now() as now from (select count(*) from a) all_are_locked
-            )
-            select clock.now as "now!", a.id as "id?", a.job_id as "job_id?",
-                a.device_id as "device_id?", a.status::text as "status?",
-                a.lease_epoch as "lease_epoch?", a.lease_expires_at, a.stop_reason,
-                a.run_deadline as "run_deadline?"
-            from clock left join a on true"#,
-            ids
+        lock_progress!(
+            ids,
+            "-- record_progress: lock what is free\n",
+            "skip locked"
         )
         .fetch_all(&mut **tx)
         .await?
