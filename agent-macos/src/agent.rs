@@ -1,18 +1,21 @@
 //! Drives the core: the one task that hears, says, keeps the time and writes the outbox.
 //!
-//! Nothing slow happens here. Media runs in child processes, transfers and digests in tasks and
-//! threads of their own, so that a renewal is never late because of the work that it is for.
+//! Nothing slow happens here, and nothing else on this thread. Media runs in child processes,
+//! transfers and digests on other threads, the outbox is written by one of its own, so that a
+//! renewal is never late because of the work that it is for.
 
 mod dialling;
 mod effects;
+mod writing;
 
 use std::pin::Pin;
 use std::time::Duration;
 
-use fencepost_protocol::GatewayEnvelope;
+use fencepost_protocol::{GatewayEnvelope, GatewayFrame};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{MissedTickBehavior, interval};
 use url::Url;
+use writing::{Writing, Written};
 
 use crate::backoff::Backoff;
 use crate::clock::{self, Moment};
@@ -21,12 +24,15 @@ use crate::connection::{Connection, DialError, Heard};
 use crate::core::Core;
 use crate::credential::DeviceToken;
 use crate::jobs::{JobEvent, Jobs};
+use crate::machine::Machine;
 use crate::outbox::Outbox;
 use crate::state_dir::StateDirError;
 use crate::status::Board;
 
 /// Several times in the two seconds that stopping may take.
 const TICK: Duration = Duration::from_millis(200);
+/// How often the machine is looked at while it has no room for work.
+const LOOK_MS: u64 = 1_000;
 /// How long the agent tries to hand back what it holds, once its children are gone or not.
 const DRAIN_MS: u64 = 8_000;
 /// How long children may need to go when there is nobody to tell.
@@ -55,7 +61,9 @@ type Dialling = Pin<Box<dyn Future<Output = Result<Connection, DialError>> + Sen
 pub struct Agent {
     core: Core,
     jobs: Jobs,
-    outbox: Outbox,
+    writing: Writing,
+    machine: Machine,
+    looked: Moment,
     board: Board,
     session_url: Url,
     token: DeviceToken,
@@ -75,6 +83,8 @@ pub struct Parts {
     pub jobs: Jobs,
     /// The outbox.
     pub outbox: Outbox,
+    /// This machine.
+    pub machine: Machine,
     /// What `status` shows.
     pub board: Board,
     /// Where to dial.
@@ -113,16 +123,24 @@ enum Event {
     Heard(Heard),
     Dialled(Result<Connection, DialError>),
     Job(JobEvent),
+    Written(Written),
     Signal,
 }
 
 impl Agent {
     /// An agent that has not dialled yet.
-    pub fn new(parts: Parts) -> Self {
-        Self {
+    ///
+    /// # Errors
+    /// The operating system gives no thread.
+    pub fn new(parts: Parts) -> Result<Self, RunError> {
+        let writing =
+            Writing::start(parts.outbox).map_err(|error| RunError::System(error.to_string()))?;
+        Ok(Self {
             core: parts.core,
             jobs: parts.jobs,
-            outbox: parts.outbox,
+            writing,
+            machine: parts.machine,
+            looked: clock::now(),
             board: parts.board,
             session_url: parts.session_url,
             token: parts.token,
@@ -131,19 +149,20 @@ impl Agent {
             backoff: Backoff::default(),
             unauthorized: 0,
             drain_until: None,
-        }
+        })
     }
 
     /// Runs until a signal or the gateway ends it. On return no child of ours is left.
-    pub async fn run(mut self, mut signals: Signals) -> Result<(), RunError> {
+    pub async fn run(mut self, signals: &mut Signals) -> Result<(), RunError> {
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        self.look(clock::now());
         self.dial(Duration::ZERO);
         let end = loop {
-            if let Err(farewell) = self.carry_out().await {
+            if let Err(farewell) = self.carry_out() {
                 break Err(farewell.into());
             }
-            self.show(clock::now()).await;
+            self.show(clock::now());
             if self.is_finished(clock::now()) {
                 break Ok(());
             }
@@ -152,6 +171,7 @@ impl Agent {
                 heard = hear(self.link.as_mut()) => Event::Heard(heard),
                 dialled = dialled(self.dialling.as_mut()) => Event::Dialled(dialled),
                 event = self.jobs.next() => Event::Job(event),
+                written = self.writing.next() => Event::Written(written),
                 () = signals.next() => Event::Signal,
             };
             if let Err(error) = self.handle(event, clock::now()) {
@@ -163,7 +183,7 @@ impl Agent {
 
     fn handle(&mut self, event: Event, now: Moment) -> Result<(), RunError> {
         match event {
-            Event::Tick => self.core.on_tick(now),
+            Event::Tick => self.on_tick(now),
             Event::Heard(Heard::Frame(envelope)) => self.on_frame(*envelope, now),
             Event::Heard(Heard::Closed { code, why }) => self.on_closed(code, &why, now)?,
             Event::Dialled(dialled) => self.on_dialled(dialled, now)?,
@@ -173,8 +193,14 @@ impl Agent {
             }
             Event::Job(JobEvent::Ended(attempt, outcome)) => {
                 tracing::info!(attempt.id = %attempt, ?outcome, "a job has ended");
+                // Its children are gone, or they are not: no new work before that is known.
+                self.look(now);
                 self.core.on_job_ended(attempt, outcome, now);
             }
+            Event::Job(JobEvent::LinkWanted(attempt, name, direction)) => {
+                self.core.on_link_wanted(attempt, (name, direction), now);
+            }
+            Event::Written(written) => self.on_written(&written),
             Event::Signal if self.drain_until.is_some() => return Err(RunError::Interrupted),
             Event::Signal => {
                 tracing::info!("shutting down: handing back what is not finished");
@@ -185,7 +211,24 @@ impl Agent {
         Ok(())
     }
 
+    fn on_tick(&mut self, now: Moment) {
+        // Deadlines first: looking may take a moment.
+        self.core.on_tick(now);
+        let due = now.millis_since(self.looked) >= LOOK_MS;
+        if due && self.core.is_short_of_room() {
+            self.look(now);
+        }
+    }
+
+    fn look(&mut self, now: Moment) {
+        self.looked = now;
+        self.core.on_room(self.machine.look(), now);
+    }
+
     fn on_frame(&mut self, envelope: GatewayEnvelope, now: Moment) {
+        if matches!(envelope.frame, GatewayFrame::LeaseOffer(_)) {
+            self.look(now);
+        }
         let was_up = self.core.session().is_some();
         self.core.on_frame(envelope, now);
         if let (false, Some(session)) = (was_up, self.core.session()) {
@@ -200,12 +243,15 @@ impl Agent {
     }
 
     async fn go_down(mut self, end: Result<(), RunError>) -> Result<(), RunError> {
-        "stopped".clone_into(&mut self.board.now.state);
+        let state = match &end {
+            Err(RunError::Farewell(_)) => "told to stay away",
+            Ok(()) | Err(_) => "stopped",
+        };
+        state.clone_into(&mut self.board.now.state);
         if let Err(error) = &end {
             self.board.now.last_error = Some(error.to_string());
         }
         self.board.now.held.clear();
-        self.board.close().await;
         if !matches!(end, Err(RunError::Interrupted)) {
             self.jobs.stop_all();
             let all_gone = async {
@@ -220,10 +266,12 @@ impl Agent {
                 link.close().await;
             }
         }
+        self.writing.close().await;
+        self.board.close().await;
         end
     }
 
-    async fn show(&mut self, now: Moment) {
+    fn show(&mut self, now: Moment) {
         let state = match (self.drain_until, self.core.session()) {
             (Some(_), _) => "draining",
             (None, Some(_)) => "connected",
@@ -236,7 +284,9 @@ impl Agent {
         if self.core.session().is_none() {
             status.connected_since_boot_ms = None;
         }
-        self.board.publish(now).await;
+        if let Some((path, status)) = self.board.due(now) {
+            self.writing.show(path, status);
+        }
     }
 }
 

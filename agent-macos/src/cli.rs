@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand};
 use fencepost_media::Overrides;
+use tokio::runtime::Handle;
 
 use crate::address::Gateway;
 use crate::credential::{EnrollmentCode, MAX_CODE_BYTES};
@@ -84,6 +85,11 @@ struct RunArgs {
     /// Use this ffprobe [default: the one beside ffmpeg]
     #[arg(long, value_name = "PATH")]
     ffprobe: Option<PathBuf>,
+    /// When the gateway says to stay away (this device was revoked, or another copy of this agent
+    /// took over), do so until stopped, instead of ending: for launchd and others that would start
+    /// the agent again
+    #[arg(long)]
+    supervised: bool,
     /// How log lines look
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     log: LogFormat,
@@ -104,17 +110,17 @@ struct StatusArgs {
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 impl Cli {
-    /// Does what was asked. The error is for a person.
-    pub async fn execute(self) -> Result<(), Failure> {
+    /// Does what was asked; jobs run on `workers`. The error is for a person.
+    pub async fn execute(self, workers: Handle) -> Result<(), Failure> {
         match self.command {
             Command::Pair(args) => pair(args).await,
-            Command::Run(args) => run(args).await,
+            Command::Run(args) => run(args, workers).await,
             Command::Status(args) => show_status(&args),
         }
     }
 }
 
-async fn run(args: RunArgs) -> Result<(), Failure> {
+async fn run(args: RunArgs, workers: Handle) -> Result<(), Failure> {
     logging::start(args.log);
     let settings = Settings {
         state_dir: args.state_dir,
@@ -123,8 +129,9 @@ async fn run(args: RunArgs) -> Result<(), Failure> {
             ffmpeg: args.ffmpeg,
             ffprobe: args.ffprobe,
         },
+        supervised: args.supervised,
     };
-    Ok(Box::pin(run::run(settings)).await?)
+    Ok(Box::pin(run::run(settings, workers)).await?)
 }
 
 async fn pair(args: PairArgs) -> Result<(), Failure> {

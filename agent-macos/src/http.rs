@@ -1,4 +1,7 @@
-//! The one HTTP client: no redirects to other hosts, no proxy to this machine, deadlines.
+//! The one HTTP client: no redirects to other hosts, no proxy to this machine.
+//!
+//! It has no deadline for a whole request: the library counts the sending of a body into it, and an
+//! upload may take hours. Whoever asks watches that something moves.
 
 use std::time::Duration;
 
@@ -8,7 +11,7 @@ use crate::address::Gateway;
 
 const CONNECT_TIME: Duration = Duration::from_secs(10);
 /// The longest that a transfer may stand still.
-const IDLE_TIME: Duration = Duration::from_secs(30);
+pub const IDLE_TIME: Duration = Duration::from_secs(30);
 const MOST_REDIRECTS: usize = 3;
 
 /// A client for talking to this gateway and to the links that it grants.
@@ -24,8 +27,7 @@ pub fn client(gateway: &Gateway) -> Result<reqwest::Client, reqwest::Error> {
     let builder = reqwest::Client::builder()
         .user_agent(concat!("fencepost-agent/", env!("CARGO_PKG_VERSION")))
         .redirect(same_host_only)
-        .connect_timeout(CONNECT_TIME)
-        .read_timeout(IDLE_TIME);
+        .connect_timeout(CONNECT_TIME);
     // A proxy would carry what must not leave this machine.
     if gateway.is_local() {
         builder.no_proxy()

@@ -20,7 +20,8 @@ use crate::core::{JobOutcome, Work};
 use crate::reporter::Reporter;
 use crate::runner::{Runner, check_params};
 use crate::transfer::digest::{self, Digest};
-use crate::transfer::{LeaseWatch, StepError, download, upload};
+use crate::transfer::link::{Link, LinkDesk};
+use crate::transfer::{LeaseWatch, Network, StepError, download, upload};
 use crate::workspace::Workspace;
 
 const LOOK_AT_UPLOAD: Duration = Duration::from_millis(500);
@@ -28,8 +29,8 @@ const LOOK_AT_UPLOAD: Duration = Duration::from_millis(500);
 /// What all jobs of this agent share.
 #[derive(Debug)]
 pub struct Shop {
-    /// For links.
-    pub client: reqwest::Client,
+    /// For what is behind links.
+    pub network: Network,
     /// What links are relative to.
     pub gateway: Gateway,
     /// What runs the services.
@@ -39,7 +40,12 @@ pub struct Shop {
 }
 
 /// Runs one attempt. When it returns, no child is left and its workspace is gone.
-pub async fn run(shop: Arc<Shop>, work: Work, live: LeaseWatch, reporter: Reporter) -> JobOutcome {
+pub async fn run(
+    shop: Arc<Shop>,
+    work: Work,
+    live: LeaseWatch,
+    (reporter, desk): (Reporter, LinkDesk),
+) -> JobOutcome {
     let workspace = match Workspace::create(&shop.work_folder, work.attempt_id) {
         Ok(workspace) => workspace,
         Err(error) => {
@@ -55,6 +61,7 @@ pub async fn run(shop: Arc<Shop>, work: Work, live: LeaseWatch, reporter: Report
         workspace: &workspace,
         live: &live,
         reporter: &reporter,
+        desk: &desk,
     };
     let done = job.run().await;
     workspace.remove().await;
@@ -67,6 +74,7 @@ struct Job<'a> {
     workspace: &'a Workspace,
     live: &'a LeaseWatch,
     reporter: &'a Reporter,
+    desk: &'a LinkDesk,
 }
 
 impl Job<'_> {
@@ -79,13 +87,12 @@ impl Job<'_> {
         let digest = self.live.bound(digest::of_file(&output, self.live)).await?;
         self.check_size(&digest)?;
         self.reporter.phase(Phase::Uploading).await;
-        self.live
-            .bound(self.upload(output, digest.size_bytes))
-            .await?;
+        let uploading = self.upload(output, digest.size_bytes);
+        let object_key = self.live.bound(uploading).await?;
         Ok(OutputDeclaration {
             sha256: digest.sha256,
             size_bytes: digest.size_bytes,
-            object_key: self.work.output.object_key.clone(),
+            object_key,
         })
     }
 
@@ -97,12 +104,13 @@ impl Job<'_> {
         for (index, grant) in self.work.inputs.iter().enumerate() {
             // Never named by what the buyer or the gateway calls it.
             let file = self.workspace.path().join(format!("input-{index}"));
-            let url = self.link("download_failed", &grant.url)?;
+            let source = (grant.name.as_str(), grant.url.as_str());
+            let mut link = Link::to_input(&self.shop.gateway, self.desk, source)?;
             let received = |bytes| {
                 self.reporter
                     .percent(Phase::Downloading, percent(before + bytes, total));
             };
-            download::download(&self.shop.client, &url, grant, &file, &received).await?;
+            download::download(&self.shop.network, &mut link, grant, &file, &received).await?;
             before += grant.size_bytes;
             first.get_or_insert(file);
         }
@@ -134,27 +142,28 @@ impl Job<'_> {
         Ok(())
     }
 
-    async fn upload(&self, output: PathBuf, size: u64) -> Result<(), StepError> {
-        let url = self.link("upload_failed", &self.work.output.url)?;
+    /// Sends the output; gives the key of the object that it has become.
+    async fn upload(&self, output: PathBuf, size: u64) -> Result<String, StepError> {
+        let granted = &self.work.output;
+        let mut link = Link::to_output(&self.shop.gateway, self.desk, &granted.url)?;
         let sent = Arc::new(AtomicU64::new(0));
         let file = (output.as_path(), size);
-        let upload = upload::upload(&self.shop.client, &url, file, self.live, &sent);
-        tokio::pin!(upload);
-        let mut look = tokio::time::interval(LOOK_AT_UPLOAD);
-        loop {
-            tokio::select! {
-                done = &mut upload => return done,
-                _ = look.tick() => {
-                    let sent = sent.load(Ordering::Relaxed);
-                    self.reporter.percent(Phase::Uploading, percent(sent, size));
+        {
+            let upload = upload::upload(&self.shop.network, &mut link, file, self.live, &sent);
+            tokio::pin!(upload);
+            let mut look = tokio::time::interval(LOOK_AT_UPLOAD);
+            loop {
+                tokio::select! {
+                    done = &mut upload => break done?,
+                    _ = look.tick() => {
+                        let sent = sent.load(Ordering::Relaxed);
+                        self.reporter.percent(Phase::Uploading, percent(sent, size));
+                    }
                 }
             }
         }
-    }
-
-    fn link(&self, code: &'static str, text: &str) -> Result<url::Url, StepError> {
-        let link = self.shop.gateway.grant_url(text);
-        link.map_err(|error| StepError::failed(code, error.to_string()))
+        let fresh_key = link.into_object_key();
+        Ok(fresh_key.unwrap_or_else(|| granted.object_key.clone()))
     }
 }
 

@@ -5,15 +5,17 @@ use std::sync::Arc;
 
 use fencepost_domain::ids::AttemptId;
 use fencepost_media::StopSignal;
-use tokio::sync::{mpsc, watch};
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{Id, JoinError, JoinSet};
 
 use crate::clock::Moment;
-use crate::core::{JobOutcome, Work};
+use crate::core::{JobOutcome, LinkAnswer, Work};
 use crate::job_runner::{self, Shop};
 use crate::power::{Awake, Power};
 use crate::reporter::{JobNews, Reporter};
 use crate::transfer::LeaseWatch;
+use crate::transfer::link::{LinkDesk, LinkWish};
 
 /// News on their way to the session; more are dropped or wait.
 const NEWS_IN_FLIGHT: usize = 64;
@@ -23,6 +25,8 @@ const NEWS_IN_FLIGHT: usize = 64;
 pub enum JobEvent {
     /// It got further.
     News(JobNews),
+    /// It needs a fresh link for the object of this name, to `get` or to `put` it.
+    LinkWanted(AttemptId, String, &'static str),
     /// It has ended: nothing of it is left on this machine.
     Ended(AttemptId, JobOutcome),
 }
@@ -32,7 +36,10 @@ pub struct Jobs {
     shop: Arc<Shop>,
     tasks: JoinSet<JobOutcome>,
     running: HashMap<Id, Running>,
+    /// Where jobs run: not on the thread that keeps their leases.
+    workers: Handle,
     news: (mpsc::Sender<JobNews>, mpsc::Receiver<JobNews>),
+    wishes: (mpsc::Sender<LinkWish>, mpsc::Receiver<LinkWish>),
     power: Box<dyn Power>,
     awake: Option<Awake>,
 }
@@ -41,16 +48,20 @@ struct Running {
     attempt: AttemptId,
     stop: StopSignal,
     deadline: watch::Sender<Moment>,
+    /// Where the fresh link goes that it waits for.
+    wish: Option<oneshot::Sender<LinkAnswer>>,
 }
 
 impl Jobs {
-    /// No job yet.
-    pub fn new(shop: Arc<Shop>, power: Box<dyn Power>) -> Self {
+    /// No job yet. They will run on `workers`.
+    pub fn new(shop: Arc<Shop>, power: Box<dyn Power>, workers: Handle) -> Self {
         Self {
             shop,
             tasks: JoinSet::new(),
             running: HashMap::new(),
+            workers,
             news: mpsc::channel(NEWS_IN_FLIGHT),
+            wishes: mpsc::channel(NEWS_IN_FLIGHT),
             power,
             awake: None,
         }
@@ -66,14 +77,16 @@ impl Jobs {
             deadline: receiver,
         };
         let reporter = Reporter::new(attempt, self.news.0.clone());
-        let job = job_runner::run(Arc::clone(&self.shop), work, live, reporter);
-        let task = self.tasks.spawn(job);
+        let desk = LinkDesk::new(attempt, self.wishes.0.clone());
+        let job = job_runner::run(Arc::clone(&self.shop), work, live, (reporter, desk));
+        let task = self.tasks.spawn_on(job, &self.workers);
         self.running.insert(
             task.id(),
             Running {
                 attempt,
                 stop,
                 deadline: sender,
+                wish: None,
             },
         );
         if self.awake.is_none() {
@@ -104,6 +117,15 @@ impl Jobs {
         });
     }
 
+    /// Answers the job's wish for a fresh link, if it still waits.
+    pub fn give_link(&mut self, attempt: AttemptId, answer: LinkAnswer) {
+        let running = self.running.values_mut().find(|job| job.attempt == attempt);
+        if let Some(wish) = running.and_then(|running| running.wish.take()) {
+            // A job that has stopped waiting asks again if it needs to.
+            let _ = wish.send(answer);
+        }
+    }
+
     /// Whether nothing is running.
     pub fn is_empty(&self) -> bool {
         self.running.is_empty()
@@ -116,9 +138,23 @@ impl Jobs {
             // In this order, so that all news of a job come before its end.
             biased;
             Some(news) = self.news.1.recv() => JobEvent::News(news),
+            Some(wish) = self.wishes.1.recv() => self.wished(wish),
             Some(ended) = self.tasks.join_next_with_id() => self.ended(ended),
             else => std::future::pending().await,
         }
+    }
+
+    fn wished(&mut self, wish: LinkWish) -> JobEvent {
+        let LinkWish {
+            attempt,
+            name,
+            direction,
+            answer,
+        } = wish;
+        if let Some(running) = self.running.values_mut().find(|job| job.attempt == attempt) {
+            running.wish = Some(answer);
+        }
+        JobEvent::LinkWanted(attempt, name, direction)
     }
 
     fn ended(&mut self, ended: Result<(Id, JobOutcome), JoinError>) -> JobEvent {

@@ -2,15 +2,16 @@
 //! and commits. It never works, uploads or commits on a lease that it may have lost.
 //!
 //! ```text
-//!  gateway <── WebSocket ── connection <──> agent (one task) ──> outbox    leases/*.json
-//!                                             │    │
-//!                                    frames, time  └──> jobs ──> job_runner: download, media, upload
-//!                                             │                     (a task each; children in groups)
-//!                                             └──> core: decides, touches nothing
+//!  gateway <── WebSocket ── connection <──> agent ──> writing ──> outbox    leases/*.json
+//!                                           │    │     (a thread)
+//!                                  frames, time  └──> jobs ──> job_runner: download, media, upload
+//!                                           │                     (on other threads; children in
+//!                                           └──> core: decides,    groups that the roster knows)
+//!                                                touches nothing
 //! ```
 //!
 //! Where to look: `core` for what is decided, `lease` and `clock` for until when, `outbox` for what
-//! survives a crash, `agent` for the loop, `job_runner` for one attempt's work.
+//! survives a crash, `agent` for the loop, `machine` for the disk and for what a killed agent left, `job_runner` for one attempt's work.
 #![warn(missing_docs)]
 
 pub mod address;
@@ -27,10 +28,12 @@ pub mod job_runner;
 pub mod jobs;
 pub mod lease;
 pub mod logging;
+pub mod machine;
 pub mod outbox;
 pub mod pairing;
 pub mod power;
 pub mod reporter;
+pub mod reserve;
 pub mod run;
 pub mod runner;
 pub mod state_dir;

@@ -28,6 +28,7 @@ use fencepost_domain::ids::{AttemptId, JobId};
 use fencepost_protocol::{AgentFrame, LeaseRef, OutputDeclaration};
 use serde::{Deserialize, Serialize};
 
+use crate::reserve::{Reserve, is_full};
 use crate::state_dir::{StateDirError, io_at, write_atomically};
 
 /// What one file says.
@@ -115,19 +116,38 @@ impl LeaseRecord {
 #[derive(Debug, Clone)]
 pub struct Outbox {
     folder: PathBuf,
+    reserve: Option<Reserve>,
 }
 
 impl Outbox {
     /// The outbox in `folder`, which exists.
     pub fn new(folder: PathBuf) -> Self {
-        Self { folder }
+        Self {
+            folder,
+            reserve: None,
+        }
+    }
+
+    /// The same with a reserve to give up when the disk is full.
+    pub fn with_reserve(self, reserve: Reserve) -> Self {
+        Self {
+            reserve: Some(reserve),
+            ..self
+        }
     }
 
     /// Writes a record, replacing the attempt's earlier one.
     pub fn put(&self, record: &LeaseRecord) -> Result<(), StateDirError> {
         let path = self.path(record.attempt_id);
         let bytes = serde_json::to_vec_pretty(record).map_err(|e| io_at(&path, e.into()))?;
-        write_atomically(&path, &bytes)
+        match (write_atomically(&path, &bytes), &self.reserve) {
+            (Err(StateDirError::Io { error, .. }), Some(reserve)) if is_full(&error) => {
+                tracing::warn!("the disk is full: giving up the reserve for the outbox");
+                reserve.give_up();
+                write_atomically(&path, &bytes)
+            }
+            (written, _) => written,
+        }
     }
 
     /// Removes an attempt's record; it may be gone already.

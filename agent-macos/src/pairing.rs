@@ -66,6 +66,7 @@ pub async fn pair(
         .map_err(|error| unreachable(&error))?
         .post(gateway.pair_url()?)
         .json(&request)
+        .timeout(http::IDLE_TIME)
         .send()
         .await
         .map_err(|error| unreachable(&error))?;

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fencepost_domain::ids::InstanceId;
-use fencepost_media::{MediaFailure, Overrides, StopSignal};
+use fencepost_media::{MediaFailure, Overrides, Roster, StopSignal};
+use tokio::runtime::Handle;
 
 use crate::address::{AddressError, Gateway};
 use crate::agent::{Agent, Parts, RunError, Signals};
@@ -13,10 +14,12 @@ use crate::core::{Core, Identity};
 use crate::credential::{CredentialError, DeviceFile};
 use crate::job_runner::Shop;
 use crate::jobs::Jobs;
+use crate::machine::Machine;
 use crate::outbox::Outbox;
 use crate::runner::Runner;
 use crate::state_dir::{StateDir, StateDirError, io_at};
 use crate::status::{Board, Status};
+use crate::transfer::Network;
 use crate::{http, power, workspace};
 
 /// What the command line says.
@@ -28,6 +31,9 @@ pub struct Settings {
     pub slots: u32,
     /// Which FFmpeg.
     pub tools: Overrides,
+    /// When told to stay away, wait to be stopped instead of ending: whoever supervises the agent
+    /// would only start it again.
+    pub supervised: bool,
 }
 
 /// Why an agent did not start, or ended.
@@ -53,8 +59,9 @@ pub enum StartError {
     Run(#[from] RunError),
 }
 
-/// Runs an agent to its end.
-pub async fn run(settings: Settings) -> Result<(), StartError> {
+/// Runs an agent to its end. Its jobs run on `workers`, itself on the thread of the caller, so that
+/// nothing they do keeps a renewal waiting.
+pub async fn run(settings: Settings, workers: Handle) -> Result<(), StartError> {
     let state = StateDir::open(&settings.state_dir)?;
     // Before anything is touched: a second agent must not clean up under the first.
     let _lock = state.lock()?;
@@ -62,11 +69,18 @@ pub async fn run(settings: Settings) -> Result<(), StartError> {
     let gateway = Gateway::parse(&device.gateway)?;
     let mut signals = Signals::listen()?;
     let work_folder = state.work()?;
+    let children = state.children()?;
+    let at_children = |error| io_at(&children, error);
+    let roster = Roster::open(children.clone()).map_err(at_children)?;
+    let reserve = state.reserve();
+    let machine = Machine::new(work_folder.clone(), roster.clone(), reserve.clone());
+    machine.end_earlier_run().await.map_err(at_children)?;
     workspace::clean_leftovers(&work_folder).map_err(|error| io_at(&work_folder, error))?;
-    let Some(runner) = prove(&settings.tools, &work_folder, &mut signals).await? else {
+    let tools = (&settings.tools, roster);
+    let Some(runner) = prove(tools, &work_folder, &mut signals).await? else {
         return Ok(());
     };
-    let outbox = Outbox::new(state.leases()?);
+    let outbox = Outbox::new(state.leases()?).with_reserve(reserve);
     let identity = Identity {
         agent_version: env!("CARGO_PKG_VERSION").to_owned(),
         instance_id: InstanceId::new(),
@@ -78,27 +92,38 @@ pub async fn run(settings: Settings) -> Result<(), StartError> {
     let session_url = gateway.session_url()?;
     let client = http::client(&gateway)?;
     let shop = Arc::new(Shop {
-        client,
+        network: Network {
+            client,
+            idle: http::IDLE_TIME,
+        },
         gateway,
         runner,
         work_folder,
     });
-    let jobs = Jobs::new(shop, power::of_this_machine());
+    let jobs = Jobs::new(shop, power::of_this_machine(), workers);
     let token = device.device_token;
     let agent = Agent::new(Parts {
         core,
         jobs,
         outbox,
+        machine,
         board,
         session_url,
         token,
-    });
-    Ok(agent.run(signals).await?)
+    })?;
+    match agent.run(&mut signals).await {
+        Err(RunError::Farewell(farewell)) if settings.supervised => {
+            tracing::error!(%farewell, "staying away until stopped");
+            signals.next().await;
+            Ok(())
+        }
+        ended => Ok(ended?),
+    }
 }
 
 /// Finds out what this machine can do; nothing if a signal ends it before.
 async fn prove(
-    tools: &Overrides,
+    (tools, roster): (&Overrides, Roster),
     work_folder: &Path,
     signals: &mut Signals,
 ) -> Result<Option<Runner>, StartError> {
@@ -107,7 +132,7 @@ async fn prove(
         .tempdir_in(work_folder)
         .map_err(|error| io_at(work_folder, error))?;
     let stop = StopSignal::new();
-    let proving = Runner::prove(tools, folder.path(), &stop);
+    let proving = Runner::prove(tools, folder.path(), roster, &stop);
     tokio::pin!(proving);
     tokio::select! {
         runner = &mut proving => Ok(Some(runner?)),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fencepost_domain::service::{Capability, ServiceName, ServiceParams, TranscodeParams};
 use fencepost_media::{
-    Limits, MediaFailure, Overrides, Progress, StopSignal, Tools, TranscodeJob, Workbench,
+    Limits, MediaFailure, Overrides, Progress, Roster, StopSignal, Tools, TranscodeJob, Workbench,
 };
 
 use crate::core::Work;
@@ -20,13 +20,16 @@ pub struct Runner {
 }
 
 impl Runner {
-    /// Finds FFmpeg and tries it in `folder`, which takes a few seconds.
+    /// Finds FFmpeg and tries it in `folder`, which takes a few seconds. From then on its children
+    /// are entered in `roster`.
     pub async fn prove(
         overrides: &Overrides,
         folder: &Path,
+        roster: Roster,
         stop: &StopSignal,
     ) -> Result<Self, MediaFailure> {
-        let tools = Tools::find(overrides).await?;
+        let mut tools = Tools::find(overrides).await?;
+        tools.roster = Some(roster);
         let bench = Workbench {
             tools: tools.clone(),
             folder: folder.to_owned(),
@@ -57,7 +60,10 @@ impl Runner {
         on_progress: &(dyn Fn(Progress) + Send + Sync),
     ) -> Result<PathBuf, StepError> {
         let ServiceParams::Transcode(params) = params else {
-            return Err(StepError::failed("input_invalid", "this agent does not run that service"));
+            return Err(StepError::failed(
+                "input_invalid",
+                "this agent does not run that service",
+            ));
         };
         let defaults = Limits::default();
         let bench = Workbench {

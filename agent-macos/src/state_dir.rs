@@ -6,6 +6,8 @@
 //! status.json            what `status` shows, rewritten by `run`
 //! leases/<attempt>.json  what we hold and what is not answered yet (see outbox)  0600
 //! work/<attempt>/        one private folder per attempt                          0700
+//! children/              running encoders, for the next run if this one is killed
+//! reserve                room for `leases/` when the disk is full
 //! ```
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -14,6 +16,8 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt 
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
+
+use crate::reserve::Reserve;
 
 /// Trouble with the state folder.
 #[derive(Debug, thiserror::Error)]
@@ -69,6 +73,16 @@ impl StateDir {
     /// The outbox; made if missing.
     pub fn leases(&self) -> Result<PathBuf, StateDirError> {
         self.folder("leases")
+    }
+
+    /// Where running children are entered; made if missing.
+    pub fn children(&self) -> Result<PathBuf, StateDirError> {
+        self.folder("children")
+    }
+
+    /// The room that is kept for the outbox.
+    pub fn reserve(&self) -> Reserve {
+        Reserve::new(self.root.join("reserve"))
     }
 
     /// The parent of all workspaces; made if missing.

@@ -85,20 +85,20 @@ impl Board {
         }
     }
 
-    /// Writes the file if something changed and the last time was a second ago. Trouble is logged:
-    /// work does not depend on it.
-    pub async fn publish(&mut self, now: Moment) {
+    /// What to write now, if something changed and the last time was a second ago.
+    pub fn due(&mut self, now: Moment) -> Option<(PathBuf, Status)> {
         let due = self
             .written
             .as_ref()
             .is_none_or(|(status, at)| *status != self.now && now.millis_since(*at) >= SPACING_MS);
-        if due {
+        due.then(|| {
             self.written = Some((self.now.clone(), now));
-            self.close().await;
-        }
+            (self.path.clone(), self.now.clone())
+        })
     }
 
-    /// Writes the file, changed or not: the last time before the agent ends.
+    /// Writes the file, changed or not: the last time before the agent ends. Trouble is logged:
+    /// work does not depend on it.
     pub async fn close(&mut self) {
         let (path, status) = (self.path.clone(), self.now.clone());
         let written = tokio::task::spawn_blocking(move || write(&path, &status)).await;

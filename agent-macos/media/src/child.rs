@@ -22,8 +22,10 @@ use crate::group::Group;
 use crate::tail::Tail;
 use crate::{Isolation, Roster, StopSignal};
 
-/// Between asking a child to end and killing it. With the rest it stays within two seconds.
-const TERM_GRACE: Duration = Duration::from_millis(1_400);
+/// Between asking a child to end and killing it. What it wrote is thrown away in any case, so this
+/// is only for the order of a wrapper and what it started. With the rest it stays far below the two
+/// seconds in which everything must be over.
+const TERM_GRACE: Duration = Duration::from_millis(500);
 /// How long a killed child may need to go; one stuck in the kernel is left to the reaper.
 const KILL_GRACE: Duration = Duration::from_millis(400);
 /// How long pipes may stay open after the child's end (a descendant that left the group).

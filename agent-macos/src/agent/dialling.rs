@@ -92,6 +92,7 @@ impl Agent {
     pub(super) fn after_session(&mut self, opened: Moment, redial: Redial, now: Moment) {
         let welcomed = self.core.session().is_some();
         self.core.on_disconnected();
+        self.writing.forget_kept_back();
         self.backoff.session_lasted(now.millis_since(opened));
         // A session that never began is no reason to hurry.
         self.redial(if welcomed { redial } else { redial.patient() });

@@ -13,7 +13,7 @@ use crate::outbox::LeaseRecord;
 /// One thing to do. Effects are done in the order they were decided.
 #[derive(Debug)]
 pub enum Effect {
-    /// Put this on disk before anything that follows.
+    /// Put this on disk before anything more is said about the attempt.
     Persist(Box<LeaseRecord>),
     /// Remove it from disk.
     Forget(AttemptId),
@@ -21,13 +21,15 @@ pub enum Effect {
     StartJob {
         /// What to do.
         work: Box<Work>,
-        /// Until when.
+        /// When it has to begin to stop.
         deadline: Moment,
     },
-    /// The lease of a running job now ends here.
+    /// A running job now has to begin to stop here.
     MoveDeadline(AttemptId, Moment),
     /// Kill the job and its children, delete its workspace; its end is reported as usual.
     StopJob(AttemptId),
+    /// The answer to a job that wants a fresh link.
+    GiveLink(AttemptId, LinkAnswer),
     /// Say this.
     Send(Box<AgentEnvelope>),
     /// Drop the socket and dial again at once.
@@ -36,6 +38,26 @@ pub enum Effect {
     Notice(String),
     /// Stop for good.
     Exit(Farewell),
+}
+
+/// A link that was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FreshLink {
+    /// Where to read or write, absolute or relative to the gateway.
+    pub url: String,
+    /// The object behind it.
+    pub object_key: String,
+}
+
+/// What became of the wish for a fresh link.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LinkAnswer {
+    /// Here it is.
+    Fresh(FreshLink),
+    /// It cannot be asked for, or given, right now: try again.
+    NotNow,
+    /// There is none.
+    Refused,
 }
 
 /// What a job needs to know: an offer without its secret, which the job never sees.

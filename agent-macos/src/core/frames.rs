@@ -5,6 +5,7 @@ use fencepost_protocol::{
     AgentFrame, Directive, GatewayEnvelope, GatewayFrame, Hello, LeaseOffer, LeaseRef, PROTOCOL,
 };
 
+use super::effect::FreshLink;
 use super::held::{Held, State};
 use super::refusals::Refusal;
 use super::requests::{Asked, Kind};
@@ -119,9 +120,11 @@ impl Core {
                 self.on_settled(lease, now);
             }
             GatewayFrame::Cancel { reason } => self.on_cancel(lease, &reason, now),
+            GatewayFrame::Granted { url, object_key } => {
+                self.on_granted(lease, FreshLink { url, object_key });
+            }
             // Nothing of ours waits for these.
-            GatewayFrame::Granted { .. }
-            | GatewayFrame::DrainAck
+            GatewayFrame::DrainAck
             | GatewayFrame::Heartbeat
             | GatewayFrame::Unknown
             | GatewayFrame::Welcome { .. }
@@ -156,6 +159,8 @@ impl Core {
             "no slot is free"
         } else if ServiceName::parse(&offer.service).is_none() {
             "the service is not known to this agent"
+        } else if let Some(reason) = self.no_room_for(offer, now) {
+            reason
         } else {
             self.accept(offer, now);
             return;
@@ -209,9 +214,7 @@ impl Core {
             }
             (Directive::Continue, Some(asked)) if held.is_bound_by_deadline() => {
                 held.lease.confirm(asked.sent, remaining_ms);
-                let deadline = held.lease.deadline();
-                self.effects
-                    .push(Effect::MoveDeadline(lease.attempt_id, deadline));
+                self.move_deadline(lease.attempt_id);
             }
             (Directive::Continue, _) => {}
         }

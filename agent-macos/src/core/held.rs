@@ -4,6 +4,7 @@ use fencepost_domain::attempt::Phase;
 use fencepost_domain::ids::AttemptId;
 use fencepost_protocol::LeaseOffer;
 
+use super::room::bytes_needed;
 use super::{HeldView, Work};
 use crate::clock::Moment;
 use crate::lease::Lease;
@@ -14,6 +15,7 @@ use crate::outbox::{LeaseRecord, Pending};
 pub(super) struct Held {
     pub(super) lease: Lease,
     object_key: String,
+    bytes_needed: u64,
     phase: Phase,
     pub(super) state: State,
     pub(super) renewal: Renewal,
@@ -68,6 +70,7 @@ impl Held {
         Self {
             lease: Lease::new(offer.lease(), offer.commit_token.clone(), deadline),
             object_key: offer.output.object_key.clone(),
+            bytes_needed: bytes_needed(offer),
             phase: Phase::Leased,
             state: State::Offered {
                 work,
@@ -87,6 +90,7 @@ impl Held {
         Self {
             lease: Lease::new(record.lease(), record.commit_token.clone(), now),
             object_key: record.object_key,
+            bytes_needed: 0,
             phase: record.phase,
             state: State::Settling(Settling::new(pending)),
             renewal: Renewal::default(),
@@ -95,6 +99,14 @@ impl Held {
 
     pub(super) fn attempt(&self) -> AttemptId {
         self.lease.reference().attempt_id
+    }
+
+    /// What its work may take on the disk, in bytes; nothing once the work has ended.
+    pub(super) fn bytes_needed(&self) -> u64 {
+        match &self.state {
+            State::Offered { .. } | State::Working { .. } => self.bytes_needed,
+            State::Settling(_) => 0,
+        }
     }
 
     pub(super) fn phase(&self) -> Phase {

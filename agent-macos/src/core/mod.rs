@@ -13,8 +13,10 @@ mod drain;
 mod effect;
 mod frames;
 mod held;
+mod links;
 mod refusals;
 mod requests;
+mod room;
 mod settle;
 mod timers;
 mod welcome;
@@ -32,10 +34,13 @@ use fencepost_domain::service::Capability;
 use fencepost_protocol::{AgentEnvelope, AgentFrame, Intervals, LeaseRef};
 
 use crate::clock::Moment;
+use crate::lease::Lease;
 use crate::outbox::LeaseRecord;
-pub use effect::{Effect, JobOutcome, Work};
+pub use effect::{Effect, FreshLink, JobOutcome, LinkAnswer, Work};
 use held::Held;
 use requests::{Kind, Requests};
+use room::Missing;
+pub use room::Room;
 
 /// Who this agent is; does not change while it runs.
 #[derive(Debug, Clone)]
@@ -59,6 +64,9 @@ pub const DEFAULT_INTERVALS: Intervals = Intervals {
     dead_ms: 45_000,
     reconnect_max_ms: 5_000,
 };
+
+/// What stopping a job may take.
+const MOST_TIME_TO_STOP_MS: u64 = 2_000;
 
 /// How the session stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,6 +116,8 @@ pub struct Core {
     confirm: BTreeMap<AttemptId, LeaseRef>,
     requests: Requests,
     pull: Pull,
+    room: Room,
+    missing: Option<Missing>,
     draining: bool,
     outdated: bool,
     last_heard: Moment,
@@ -133,6 +143,8 @@ impl Core {
                 standing: None,
                 not_before: now,
             },
+            room: Room::default(),
+            missing: None,
             draining: false,
             outdated: false,
             last_heard: now,
@@ -255,12 +267,29 @@ impl Core {
             .pull
             .standing
             .is_some_and(|(slots, _)| slots == slots_free);
-        let closed = self.link != Link::Up || self.draining || self.outdated;
+        let closed =
+            self.link != Link::Up || self.draining || self.outdated || self.is_short_of_room();
         if closed || slots_free == 0 || asked || now < self.pull.not_before {
             return;
         }
         self.pull.standing = Some((slots_free, now));
         self.send(Some(Kind::Pull), AgentFrame::Pull { slots_free }, now);
+    }
+
+    /// When the work of a lease that ends then must begin to stop, so that its children are gone
+    /// when the lease is: two seconds before, which is what stopping may take, but no more than a
+    /// quarter of a lease.
+    fn stop_at(&self, lease: &Lease) -> Moment {
+        let margin_ms = MOST_TIME_TO_STOP_MS.min(self.intervals.lease_ttl_ms / 4);
+        Moment::from_millis(lease.deadline().as_millis().saturating_sub(margin_ms))
+    }
+
+    /// The lease of a running job ends at another time than before.
+    fn move_deadline(&mut self, attempt: AttemptId) {
+        if let Some(held) = self.held.get(&attempt) {
+            let stop_at = self.stop_at(&held.lease);
+            self.effects.push(Effect::MoveDeadline(attempt, stop_at));
+        }
     }
 
     fn persist(&mut self, attempt: AttemptId) {

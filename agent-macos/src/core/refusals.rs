@@ -32,6 +32,11 @@ impl Refusal {
         }
     }
 
+    /// Whether the same question may be answered later.
+    pub(super) fn is_passing(&self) -> bool {
+        self.disposition == Disposition::Retry
+    }
+
     fn again_at(&self, now: Moment) -> Moment {
         let pause = self.retry_after_ms.unwrap_or(PAUSE_MS);
         now.after_millis(pause.clamp(SHORTEST_PAUSE_MS, LONGEST_PAUSE_MS))
@@ -56,10 +61,18 @@ impl Core {
             (Kind::Accept | Kind::Progress, Some(lease)) => {
                 self.on_work_refused(lease, refusal, now);
             }
+            (Kind::Grant, Some(lease)) if refusal.disposition == Disposition::Stop => {
+                self.on_work_refused(lease, refusal, now);
+            }
+            (Kind::Grant, Some(lease)) => {
+                self.postpone_if_time_stands_still(lease, refusal);
+                self.on_link_refused(lease.attempt_id, refusal);
+            }
             (Kind::Commit | Kind::HandBack, Some(lease)) => {
                 self.on_last_word_refused(lease, refusal, now);
             }
-            (Kind::Accept | Kind::Progress | Kind::Commit | Kind::HandBack, None) => {}
+            (Kind::Accept | Kind::Progress | Kind::Grant | Kind::Commit | Kind::HandBack, None) => {
+            }
         }
     }
 
@@ -119,9 +132,7 @@ impl Core {
         };
         if let Some(held) = self.holding(lease) {
             held.lease.postpone(by_ms);
-            let deadline = held.lease.deadline();
-            self.effects
-                .push(Effect::MoveDeadline(lease.attempt_id, deadline));
+            self.move_deadline(lease.attempt_id);
         }
     }
 

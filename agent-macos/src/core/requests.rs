@@ -14,6 +14,8 @@ pub(super) enum Kind {
     Pull,
     Accept,
     Progress,
+    /// A fresh link.
+    Grant,
     /// A commit: verification takes its time.
     Commit,
     /// A fail or release.
@@ -74,7 +76,7 @@ impl Requests {
     /// Whether an answer that ought to be prompt is overdue.
     pub(super) fn overdue(&self, answer_ms: u64, now: Moment) -> bool {
         self.open.values().any(|asked| match asked.kind {
-            Kind::Hello | Kind::Accept | Kind::Progress | Kind::HandBack => {
+            Kind::Hello | Kind::Accept | Kind::Progress | Kind::Grant | Kind::HandBack => {
                 now.millis_since(asked.sent) >= answer_ms
             }
             // A pull stands for half a minute, and a commit is verified first.

@@ -196,15 +196,24 @@ impl Bench {
     pub(super) fn answer_progress(&mut self, directive: Directive) {
         for said in self.said() {
             if matches!(said.frame, AgentFrame::Progress { .. }) {
-                let frame = GatewayFrame::ProgressOk {
-                    lease_expires_at: time::OffsetDateTime::UNIX_EPOCH,
-                    lease_remaining_ms: 60_000,
-                    directive,
-                    reason: None,
-                };
-                self.answer(&said, frame);
+                self.confirm_with(&said, directive);
             }
         }
+    }
+
+    /// Confirms one progress with a full lease.
+    pub(super) fn confirm(&mut self, said: &AgentEnvelope) {
+        self.confirm_with(said, Directive::Continue);
+    }
+
+    fn confirm_with(&mut self, said: &AgentEnvelope, directive: Directive) {
+        let frame = GatewayFrame::ProgressOk {
+            lease_expires_at: time::OffsetDateTime::UNIX_EPOCH,
+            lease_remaining_ms: 60_000,
+            directive,
+            reason: None,
+        };
+        self.answer(said, frame);
     }
 
     pub(super) fn refuse(&mut self, said: &AgentEnvelope, code: Code, retry_after_ms: Option<u64>) {
@@ -267,6 +276,7 @@ fn word(effect: &Effect) -> String {
         Effect::StartJob { .. } => "start",
         Effect::MoveDeadline(..) => "move",
         Effect::StopJob(_) => "stop",
+        Effect::GiveLink(..) => "link",
         Effect::Reconnect(_) => "reconnect",
         Effect::Notice(_) => "notice",
         Effect::Exit(_) => "exit",

@@ -41,12 +41,20 @@ impl Core {
         self.watch_the_other_side(now);
     }
 
-    /// Past its deadline nothing is worked on, and nothing of it is told.
+    /// Work has to be over when its lease is; an offer that is being accepted has no work yet.
+    fn end_of(&self, held: &Held) -> Moment {
+        match held.state {
+            State::Working { .. } => self.stop_at(&held.lease),
+            State::Offered { .. } | State::Settling(_) => held.lease.deadline(),
+        }
+    }
+
+    /// Past its end nothing is worked on, and nothing of it is told.
     fn end_dead_leases(&mut self, now: Moment) {
         let dead: Vec<AttemptId> = self
             .held
             .values()
-            .filter(|held| held.is_bound_by_deadline() && !held.lease.is_live(now))
+            .filter(|held| held.is_bound_by_deadline() && now >= self.end_of(held))
             .map(Held::attempt)
             .collect();
         for attempt in dead {

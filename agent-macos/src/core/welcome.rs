@@ -6,7 +6,7 @@ use fencepost_domain::ids::AttemptId;
 use fencepost_protocol::{Lost, Recorded, Resumed};
 
 use super::held::State;
-use super::{Core, Effect, Link};
+use super::{Core, Link};
 use crate::clock::Moment;
 
 /// The reason of a `lost` that wants to hear `stopped`.
@@ -57,7 +57,7 @@ impl Core {
         match self.held.get(&attempt).map(|held| &held.state) {
             Some(State::Offered { .. }) => self.start(attempt, now),
             Some(State::Working { .. }) => {
-                self.effects.push(Effect::MoveDeadline(attempt, deadline));
+                self.move_deadline(attempt);
                 self.report(attempt, now);
             }
             // It was not recorded, so it is said again under the new pair.

@@ -4,6 +4,7 @@ use fencepost_domain::attempt::Phase;
 use fencepost_domain::ids::AttemptId;
 
 use super::held::{Settling, State};
+use super::room::is_full_disk;
 use super::{Core, Effect, JobOutcome, Link};
 use crate::clock::Moment;
 use crate::outbox::Pending;
@@ -26,9 +27,11 @@ impl Core {
             held.state = offered;
             return;
         };
-        let deadline = held.lease.deadline();
         self.running.insert(attempt);
-        self.effects.push(Effect::StartJob { work, deadline });
+        if let Some(held) = self.held.get(&attempt) {
+            let deadline = self.stop_at(&held.lease);
+            self.effects.push(Effect::StartJob { work, deadline });
+        }
         self.report(attempt, now);
     }
 
@@ -59,6 +62,8 @@ impl Core {
     /// The job has ended: its children are gone and its workspace is deleted.
     pub fn on_job_ended(&mut self, attempt: AttemptId, outcome: JobOutcome, now: Moment) {
         self.running.remove(&attempt);
+        let full_disk = matches!(&outcome, JobOutcome::Failed { code, message }
+            if is_full_disk(code, message));
         if let Some(lease) = self.confirm.remove(&attempt) {
             self.say_stopped(lease, now);
         }
@@ -76,6 +81,9 @@ impl Core {
                 tracing::warn!(attempt.id = %attempt, "the lease ran out before its job had ended");
                 self.let_go(attempt, None, now);
             }
+        }
+        if full_disk {
+            self.on_full_disk(attempt, now);
         }
         self.maybe_pull(now);
     }

@@ -8,80 +8,99 @@ use bytes::Bytes;
 use fencepost_protocol::InputGrant;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
 use url::Url;
 
 use super::digest::hex;
-use super::{StepError, TryError, is_passing, with_retries, without_address};
+use super::link::Link;
+use super::{Network, StepError, TryError, refused, with_retries, without_address};
 
 /// Chunks on their way from the network to the disk.
 const CHUNKS_IN_FLIGHT: usize = 16;
 const CODE: &str = "download_failed";
 
-/// Streams `url` to `file`, checking size and SHA-256 on the way. `received` hears the bytes so far.
+/// Called with the bytes received so far.
+pub type OnReceived<'a> = &'a (dyn Fn(u64) + Send + Sync);
+
+/// Streams what is behind `link` to `file`, checking size and SHA-256 on the way.
 pub async fn download(
-    client: &reqwest::Client,
-    url: &Url,
+    network: &Network,
+    link: &mut Link<'_>,
     grant: &InputGrant,
     file: &Path,
-    received: &(dyn Fn(u64) + Send + Sync),
+    received: OnReceived<'_>,
 ) -> Result<(), StepError> {
-    with_retries(CODE, || try_once(client, url, grant, file, received)).await
+    with_retries(CODE, link, |url| {
+        try_once(network, url, grant, file, received)
+    })
+    .await
 }
 
 async fn try_once(
-    client: &reqwest::Client,
-    url: &Url,
+    network: &Network,
+    url: Url,
     grant: &InputGrant,
     file: &Path,
-    received: &(dyn Fn(u64) + Send + Sync),
+    received: OnReceived<'_>,
 ) -> Result<(), TryError> {
-    let again = |error| TryError::Again(without_address(error));
-    let mut response = client.get(url.clone()).send().await.map_err(again)?;
+    let asking = timeout(network.idle, network.client.get(url).send());
+    let answer = asking.await.map_err(|_| stands_still(grant))?;
+    let response = answer.map_err(|error| TryError::Again(without_address(error)))?;
     let status = response.status();
     if status != reqwest::StatusCode::OK {
-        let message = format!("input {:?}: HTTP {status}", grant.name);
-        return Err(if is_passing(status) {
-            TryError::Again(message)
-        } else {
-            TryError::Final(StepError::failed(CODE, message))
-        });
+        return Err(refused(CODE, status, &format!("input {:?}", grant.name)));
     }
     let (chunks, incoming) = mpsc::channel(CHUNKS_IN_FLIGHT);
-    let target = File::create(file)
-        .map_err(|error| TryError::Final(StepError::device("the input cannot be kept", &error)))?;
+    let target = File::create(file).map_err(|error| cannot_keep(&error))?;
     let writer = tokio::task::spawn_blocking(move || write(target, incoming));
-    let mut size = 0_u64;
-    while let Some(chunk) = response.chunk().await.map_err(again)? {
-        size += chunk.len() as u64;
-        if size > grant.size_bytes {
-            return Err(wrong(grant, "is longer than promised"));
-        }
-        received(size);
-        if chunks.send(chunk).await.is_err() {
-            // The writer has failed and says why below.
-            break;
-        }
-    }
-    drop(chunks);
-    let sha256 = writer
-        .await
-        .map_err(|_| TryError::Final(StepError::failed("internal_error", "the writer is gone")))?
-        .map_err(|error| TryError::Final(StepError::device("the input cannot be kept", &error)))?;
+    let body = receive(network, response, grant, chunks, received).await;
+    // Also after trouble: the next try must not find somebody else writing to its file.
+    let sha256 = written(writer).await?;
+    let size = body?;
     if size < grant.size_bytes {
-        return Err(wrong(grant, "is shorter than promised"));
+        // A connection that ends early looks like this where no length was announced.
+        return Err(TryError::Again(promised(grant, "is shorter")));
     }
     if !sha256.eq_ignore_ascii_case(&grant.sha256) {
-        return Err(wrong(grant, "has another SHA-256 than promised"));
+        return Err(wrong(grant, "has another SHA-256"));
     }
     Ok(())
 }
 
-/// Other bytes than promised do not get better by asking for them again.
-fn wrong(grant: &InputGrant, how: &str) -> TryError {
-    TryError::Final(StepError::failed(
-        CODE,
-        format!("input {:?} {how}", grant.name),
-    ))
+/// Hands the body to the writer; gives its size.
+async fn receive(
+    network: &Network,
+    mut response: reqwest::Response,
+    grant: &InputGrant,
+    chunks: mpsc::Sender<Bytes>,
+    received: OnReceived<'_>,
+) -> Result<u64, TryError> {
+    let mut size = 0_u64;
+    loop {
+        let chunk = timeout(network.idle, response.chunk()).await;
+        let chunk = chunk.map_err(|_| stands_still(grant))?;
+        let chunk = chunk.map_err(|error| TryError::Again(without_address(error)))?;
+        let Some(chunk) = chunk else {
+            return Ok(size);
+        };
+        size += chunk.len() as u64;
+        if size > grant.size_bytes {
+            return Err(wrong(grant, "is longer"));
+        }
+        received(size);
+        if chunks.send(chunk).await.is_err() {
+            // The writer has failed and says why.
+            return Ok(size);
+        }
+    }
+}
+
+async fn written(writer: JoinHandle<io::Result<String>>) -> Result<String, TryError> {
+    writer
+        .await
+        .map_err(|_| TryError::Final(StepError::failed("internal_error", "the writer is gone")))?
+        .map_err(|error| cannot_keep(&error))
 }
 
 fn write(mut file: File, mut incoming: mpsc::Receiver<Bytes>) -> io::Result<String> {
@@ -91,4 +110,21 @@ fn write(mut file: File, mut incoming: mpsc::Receiver<Bytes>) -> io::Result<Stri
         file.write_all(&chunk)?;
     }
     Ok(hex(&hasher.finalize()))
+}
+
+fn cannot_keep(error: &io::Error) -> TryError {
+    TryError::Final(StepError::device("the input cannot be kept", error))
+}
+
+fn stands_still(grant: &InputGrant) -> TryError {
+    TryError::Again(format!("input {:?}: the download stands still", grant.name))
+}
+
+/// Other bytes than promised do not get better by asking for them again.
+fn wrong(grant: &InputGrant, how: &str) -> TryError {
+    TryError::Final(StepError::failed(CODE, promised(grant, how)))
+}
+
+fn promised(grant: &InputGrant, how: &str) -> String {
+    format!("input {:?} {how} than promised", grant.name)
 }

@@ -11,28 +11,29 @@ use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use tokio_util::io::ReaderStream;
 use url::Url;
 
-use super::{LeaseWatch, StepError, TryError, is_passing, with_retries, without_address};
+use super::link::Link;
+use super::{LeaseWatch, Network, StepError, TryError, refused, with_retries, without_address};
 
 const CHUNK: usize = 256 * 1024;
 const CODE: &str = "upload_failed";
 
-/// PUTs `file`, whose size is known, to `url`. `sent` holds the bytes handed to the network so far.
+/// PUTs `file`, whose size is known, to `link`. `sent` holds the bytes handed to the network so far.
 pub async fn upload(
-    client: &reqwest::Client,
-    url: &Url,
+    network: &Network,
+    link: &mut Link<'_>,
     (file, size_bytes): (&Path, u64),
     live: &LeaseWatch,
     sent: &Arc<AtomicU64>,
 ) -> Result<(), StepError> {
-    with_retries(CODE, || {
-        try_once(client, url, (file, size_bytes), live, sent)
+    with_retries(CODE, link, |url| {
+        try_once(network, url, (file, size_bytes), live, sent)
     })
     .await
 }
 
 async fn try_once(
-    client: &reqwest::Client,
-    url: &Url,
+    network: &Network,
+    url: Url,
     (file, size_bytes): (&Path, u64),
     live: &LeaseWatch,
     sent: &Arc<AtomicU64>,
@@ -51,22 +52,42 @@ async fn try_once(
         counter.fetch_add(chunk.len() as u64, Ordering::Relaxed);
         Ok::<_, io::Error>(chunk)
     });
-    let response = client
-        .put(url.clone())
+    let sending = network
+        .client
+        .put(url)
         .header(CONTENT_LENGTH, size_bytes)
         .header(CONTENT_TYPE, "application/octet-stream")
         .body(reqwest::Body::wrap_stream(chunks))
-        .send()
-        .await
-        .map_err(|error| TryError::Again(without_address(error)))?;
-    let status = response.status();
+        .send();
+    let answer = tokio::select! {
+        answer = sending => answer,
+        () = stands_still(network, sent) => {
+            return Err(TryError::Again("the upload stands still".to_owned()));
+        }
+    };
+    let status = match answer {
+        Ok(response) => response.status(),
+        Err(error) => {
+            live.check().map_err(TryError::Final)?;
+            return Err(TryError::Again(without_address(error)));
+        }
+    };
     if status.is_success() {
         return Ok(());
     }
-    let message = format!("the upload was answered with HTTP {status}");
-    Err(if is_passing(status) {
-        TryError::Again(message)
-    } else {
-        TryError::Final(StepError::failed(CODE, message))
-    })
+    Err(refused(CODE, status, "the upload"))
+}
+
+/// Waits until nothing more has been taken for too long; the answer itself is bounded by this too.
+/// A limit on the whole request would cut every upload that takes longer.
+async fn stands_still(network: &Network, sent: &AtomicU64) {
+    let mut before = None;
+    loop {
+        let now = sent.load(Ordering::Relaxed);
+        if before == Some(now) {
+            return;
+        }
+        before = Some(now);
+        tokio::time::sleep(network.idle).await;
+    }
 }

@@ -17,6 +17,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_fencepost-agent");
 pub(crate) struct Agent {
     state: tempfile::TempDir,
     child: Option<Child>,
+    arguments: Vec<String>,
 }
 
 /// Runs the program to its end.
@@ -47,7 +48,37 @@ impl Agent {
         .await
         .unwrap();
         assert!(paired.status.success(), "{paired:?}");
-        Self { state, child: None }
+        Self {
+            state,
+            child: None,
+            arguments: Vec::new(),
+        }
+    }
+
+    /// A second agent with a copy of this one's state folder, as a restored backup would be.
+    pub(crate) fn copied(&self) -> Self {
+        let state = tempfile::tempdir().unwrap();
+        fs::copy(self.path("device.json"), state.path().join("device.json")).unwrap();
+        Self {
+            state,
+            child: None,
+            arguments: self.arguments.clone(),
+        }
+    }
+
+    /// The same with more arguments for `run`.
+    pub(crate) fn with(mut self, arguments: &[&str]) -> Self {
+        self.arguments
+            .extend(arguments.iter().map(|&word| word.to_owned()));
+        self
+    }
+
+    /// Runs with a stand-in for FFmpeg. The script may hand over to the real one, which is in
+    /// `$FFMPEG`; the trials at the start are handed over, but for the slow codecs, without it.
+    pub(crate) fn with_stand_in(self, script: &str) -> Self {
+        let file = self.path("ffmpeg");
+        stand_in(&file, script);
+        self.with(&["--ffmpeg", file.to_str().unwrap()])
     }
 
     /// Paired and running.
@@ -66,6 +97,7 @@ impl Agent {
             .unwrap();
         let child = Command::new(PROGRAM)
             .args(["run", "--state-dir", self.folder()])
+            .args(&self.arguments)
             .env("RUST_LOG", "debug")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -120,6 +152,13 @@ impl Agent {
         for child in self.children() {
             kill_process_group(child, Signal::KILL).unwrap();
         }
+        let mut child = self.child.take().unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    /// Kills it and lets its children live, as the system does when memory is short.
+    pub(crate) fn kill_alone(&mut self) {
         let mut child = self.child.take().unwrap();
         child.kill().unwrap();
         child.wait().unwrap();
@@ -197,6 +236,34 @@ impl Drop for Agent {
         }
     }
 }
+
+/// Writes a stand-in for FFmpeg, see [`Agent::with_stand_in`].
+pub(crate) fn stand_in(file: &Path, script: &str) {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let real = real_program("ffmpeg");
+    let text = format!(
+        "#!/bin/sh\nFFMPEG={real}\ncase \"$*\" in\n\
+         *duration=1*libx26[4]*|-version|*-filters) exec $FFMPEG \"$@\";;\n\
+         *duration=1*) exit 1;;\nesac\n{script}\n"
+    );
+    // Never written in place: a program that is running cannot be.
+    let aside = file.with_extension("new");
+    fs::write(&aside, text).unwrap();
+    fs::set_permissions(&aside, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::rename(&aside, file).unwrap();
+}
+
+/// Where the real program is.
+pub(crate) fn real_program(name: &str) -> String {
+    let folders = std::env::var_os("PATH").unwrap();
+    let found = std::env::split_paths(&folders).map(|folder| folder.join(name));
+    let found = found.into_iter().find(|file| file.is_file()).unwrap();
+    found.to_str().unwrap().to_owned()
+}
+
+/// Hands everything over to the real FFmpeg.
+pub(crate) const REAL: &str = "exec $FFMPEG \"$@\"";
 
 /// Waits until something is so.
 pub(crate) async fn eventually(what: &str, is_so: impl Fn() -> bool) {

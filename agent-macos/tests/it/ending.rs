@@ -3,7 +3,7 @@ use std::time::Duration;
 use fencepost_protocol::GatewayFrame;
 use rustix::process::Signal;
 
-use crate::agent::{Agent, command};
+use crate::agent::{Agent, REAL, command, eventually};
 use crate::gateway::Gateway;
 use crate::session::{huge, offer, word};
 
@@ -85,6 +85,36 @@ async fn a_revoked_or_superseded_agent_stays_away_and_says_why() {
         assert!(!agent.ended(Duration::from_secs(5)).await);
         assert!(agent.log().contains(hint), "{}", agent.log());
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_copies_of_one_agent_the_superseded_one_stays_away_and_lives() {
+    let mut gateway = Gateway::start().await;
+    let mut first = Agent::paired(&gateway)
+        .await
+        .with_stand_in(REAL)
+        .with(&["--supervised"]);
+    let mut second = first.copied();
+    first.start();
+    let mut old = gateway.session().await;
+    let hello = old.welcome_empty().await;
+    second.start();
+    let mut new = gateway.session().await;
+    assert_ne!(new.welcome_empty().await.instance_id, hello.instance_id);
+    new.until("pull").await;
+    old.close(4009).await;
+    eventually("it says why", || {
+        first.log().contains("another agent connected")
+    })
+    .await;
+    // No third session: the first copy does not come back, and its supervisor has nothing to start.
+    let third = tokio::time::timeout(Duration::from_secs(3), gateway.session());
+    assert!(third.await.is_err(), "it came back");
+    assert_eq!(first.status()["running"], true);
+    assert_eq!(first.status()["status"]["state"], "told to stay away");
+    assert_eq!(second.status()["status"]["state"], "connected");
+    first.signal(Signal::TERM);
+    assert!(first.ended(Duration::from_secs(3)).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]

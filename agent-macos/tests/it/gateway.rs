@@ -1,6 +1,6 @@
 //! The listening side: a little HTTP for pairing and links, and WebSocket sessions for the test.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -35,11 +35,34 @@ pub(crate) struct Gateway {
 
 /// What is behind the links.
 #[derive(Clone, Default)]
-pub(crate) struct Objects(Arc<Mutex<HashMap<String, Vec<u8>>>>);
+pub(crate) struct Objects(
+    Arc<Mutex<HashMap<String, Vec<u8>>>>,
+    Arc<Mutex<HashMap<String, Trouble>>>,
+);
+
+/// What a link does instead of working.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Trouble {
+    /// Answers with this status at once.
+    Status(u16),
+    /// Promises a mebibyte and sends a byte now and then.
+    Drip,
+    /// Reads a little of what is sent, and then nothing for ever.
+    StopsReading,
+}
 
 impl Objects {
     pub(crate) fn put(&self, path: &str, bytes: Vec<u8>) {
         self.0.lock().unwrap().insert(path.to_owned(), bytes);
+    }
+
+    /// From now on this path makes trouble.
+    pub(crate) fn trouble(&self, path: &str, trouble: Trouble) {
+        self.1.lock().unwrap().insert(path.to_owned(), trouble);
+    }
+
+    fn trouble_at(&self, path: &str) -> Option<Trouble> {
+        self.1.lock().unwrap().get(path).copied()
     }
 
     pub(crate) fn get(&self, path: &str) -> Option<Vec<u8>> {
@@ -78,15 +101,28 @@ impl Gateway {
 
     /// Puts a clip behind a link; gives its digest and size.
     pub(crate) async fn put_clip(&self, path: &str, seconds: u32) -> (String, u64) {
-        let temp = tempfile::tempdir().unwrap();
-        let file = temp.path().join("clip.mp4");
-        let tools = Tools::find(&Overrides::default()).await.unwrap();
-        Clip::base(seconds).write(&tools, &file).await.unwrap();
-        let bytes = std::fs::read(Path::new(&file)).unwrap();
+        let bytes = clip(seconds).await;
         let described = (sha256(&bytes), bytes.len() as u64);
         self.objects.put(path, bytes);
         described
     }
+}
+
+/// The bytes of a clip, made once for all tests.
+async fn clip(seconds: u32) -> Vec<u8> {
+    static CLIPS: tokio::sync::Mutex<BTreeMap<u32, Vec<u8>>> =
+        tokio::sync::Mutex::const_new(BTreeMap::new());
+    let mut clips = CLIPS.lock().await;
+    if let Some(bytes) = clips.get(&seconds) {
+        return bytes.clone();
+    }
+    let temp = tempfile::tempdir().unwrap();
+    let file = temp.path().join("clip.mp4");
+    let tools = Tools::find(&Overrides::default()).await.unwrap();
+    Clip::base(seconds).write(&tools, &file).await.unwrap();
+    let bytes = std::fs::read(Path::new(&file)).unwrap();
+    clips.insert(seconds, bytes.clone());
+    bytes
 }
 
 pub(crate) fn sha256(bytes: &[u8]) -> String {
@@ -136,10 +172,13 @@ async fn answer_http(mut stream: TcpStream, objects: &Objects) -> std::io::Resul
         .lines()
         .find_map(|line| line.strip_prefix("content-length: "))
         .map_or(0, |length| length.trim().parse().unwrap());
-    let mut body = vec![0; length];
-    stream.read_exact(&mut body).await?;
     let mut words = head.split(' ');
     let (method, path) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
+    if let Some(trouble) = objects.trouble_at(path) {
+        return make_trouble(stream, trouble).await;
+    }
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).await?;
     let (status, answer) = match (method, path) {
         ("post", "/v1/provider/pair") => pair(&body),
         ("get", "/moved") => {
@@ -161,6 +200,28 @@ async fn answer_http(mut stream: TcpStream, objects: &Objects) -> std::io::Resul
     );
     stream.write_all(head.as_bytes()).await?;
     stream.write_all(&answer).await
+}
+
+async fn make_trouble(mut stream: TcpStream, trouble: Trouble) -> std::io::Result<()> {
+    match trouble {
+        Trouble::Status(status) => {
+            let head =
+                format!("HTTP/1.1 {status} No\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+            stream.write_all(head.as_bytes()).await?;
+            // Whatever is sent still is read, or the answer may be lost with it.
+            tokio::io::copy(&mut stream, &mut tokio::io::sink()).await?;
+        }
+        Trouble::Drip => {
+            let head = b"HTTP/1.1 200 OK\r\ncontent-length: 1048576\r\n\r\n";
+            stream.write_all(head).await?;
+            loop {
+                stream.write_all(b"x").await?;
+                tokio::time::sleep(Duration::from_millis(300)).await;
+            }
+        }
+        Trouble::StopsReading => std::future::pending().await,
+    }
+    Ok(())
 }
 
 fn pair(body: &[u8]) -> (&'static str, Vec<u8>) {

@@ -33,6 +33,8 @@ fn launchd_starts_the_agent_again_but_not_in_a_loop_and_gives_it_time_to_hand_ba
         "fencepost-agent</string>",
         "<string>run</string>",
         "<string>--state-dir</string>",
+        // Told to stay away, it must not end: launchd would start it again.
+        "<string>--supervised</string>",
     ] {
         assert!(arguments.contains(word), "{word}");
     }

@@ -7,11 +7,15 @@
 
 mod agent;
 mod gateway;
+mod scripted;
 mod session;
 
+mod clocks;
 mod ending;
+mod faults;
 mod fencing;
 mod launchd;
 mod pairing;
+mod stopping;
 mod transfer;
 mod work;

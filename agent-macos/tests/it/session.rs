@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_mins(1);
 pub(crate) const INTERVALS: Intervals = Intervals {
     lease_ttl_ms: 4_000,
     renew_ms: 500,
-    answer_ms: 2_500,
+    answer_ms: 1_500,
     heartbeat_ms: 1_000,
     dead_ms: 6_000,
     reconnect_max_ms: 500,

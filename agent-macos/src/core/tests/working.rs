@@ -109,16 +109,72 @@ fn the_deadline_counts_from_the_sending_of_the_confirmed_request() {
         Effect::MoveDeadline(_, deadline) => Some(*deadline),
         _ => None,
     });
-    assert_eq!(moved, Some(sent.after_millis(60_000)));
+    // Two seconds before the end, so that the children are gone by then.
+    assert_eq!(moved, Some(sent.after_millis(58_000)));
 }
 
 #[test]
-fn work_ends_at_the_deadline_and_nothing_is_said_about_it() {
+fn work_is_over_before_its_lease_is_and_nothing_is_said_about_it() {
     let (mut bench, _) = Bench::working();
     bench.disconnect();
-    bench.pass(59_800);
+    bench.pass(57_800);
     assert!(bench.take_story().is_empty());
     bench.pass(400);
+    assert_eq!(bench.take_story(), ["forget", "stop"]);
+}
+
+#[test]
+fn a_gateway_in_trouble_is_asked_until_the_last_confirmed_lease_is_nearly_over() {
+    let (mut bench, _) = Bench::working();
+    let confirmed = bench.now;
+    while bench.now.millis_since(confirmed) < 57_800 {
+        bench.pass(200);
+        for said in bench.said() {
+            if matches!(said.frame, AgentFrame::Progress { .. }) {
+                let retry_after_ms = 1_000;
+                bench.answer(&said, GatewayFrame::Busy { retry_after_ms });
+            }
+        }
+        assert!(!bench.take_story().contains(&"stop".to_owned()));
+    }
+    bench.pass(400);
+    assert_eq!(bench.take_story()[..2], ["forget", "stop"]);
+    assert!(bench.core.view().is_empty());
+}
+
+#[test]
+fn slow_answers_neither_stop_work_early_nor_stretch_it() {
+    let (mut bench, _) = Bench::working();
+    // Every answer takes nine seconds, for as long as five leases would last.
+    let begun = bench.now;
+    let mut open = std::collections::VecDeque::new();
+    let mut last_confirmed = begun;
+    while bench.now.millis_since(begun) < 300_000 {
+        bench.pass(200);
+        for said in bench.said() {
+            if matches!(said.frame, AgentFrame::Progress { .. }) {
+                open.push_back((bench.now, said));
+            }
+        }
+        assert!(!bench.take_story().contains(&"stop".to_owned()));
+        if open
+            .front()
+            .is_some_and(|(sent, _)| bench.now.millis_since(*sent) >= 9_000)
+        {
+            let (sent, said) = open.pop_front().unwrap();
+            bench.confirm(&said);
+            last_confirmed = sent;
+        }
+    }
+    assert!(bench.now.millis_since(last_confirmed) < 30_000);
+    bench.disconnect();
+    bench.effects.clear();
+    let over = last_confirmed.after_millis(58_000);
+    while bench.now.after_millis(200) < over {
+        bench.pass(200);
+        assert!(bench.take_story().is_empty());
+    }
+    bench.pass(200);
     assert_eq!(bench.take_story(), ["forget", "stop"]);
 }
 
@@ -199,12 +255,20 @@ fn a_refused_renewal_ends_the_work_without_a_word() {
 
 #[test]
 fn a_busy_gateway_is_asked_again_and_a_standing_clock_moves_the_deadline() {
-    let (mut bench, _) = Bench::working();
+    let (mut bench, lease) = Bench::working();
+    let before = bench.now.after_millis(58_000);
     bench.pass(20_200);
     let progress = bench.said().pop().unwrap();
     bench.effects.clear();
     bench.refuse(&progress, Code::ClockRegressed, Some(2_000));
-    assert_eq!(bench.take_story(), ["move"]);
+    let [Effect::MoveDeadline(attempt, stop_at)] = bench.effects[..] else {
+        panic!("{:?}", bench.story())
+    };
+    assert_eq!(
+        (attempt, stop_at),
+        (lease.attempt_id, before.after_millis(2_000))
+    );
+    bench.effects.clear();
     bench.pass(1_800);
     assert!(bench.take_story().is_empty());
     bench.pass(400);
