@@ -10,22 +10,38 @@
 //! - [`blocker`]: a transaction held open, on a row or on COMMIT itself.
 //! - [`proxy`]: a TCP proxy between a client and its server that can cut all connections.
 //! - [`counters`]: what the code under test has counted in its metrics.
+//!
+//! For tests of the real processes over real sockets:
+//!
+//! - [`gateway`]: the gateway as a child process, and the site around it.
+//! - [`agent_client`]: a protocol client that poses as an agent.
+//! - [`agent_frames`]: what it says about a lease.
+//! - [`buyer`]: an HTTP client with an API key.
+//! - [`processes`]: programs started, frozen, killed and never left behind; real agents.
+//! - [`wait`]: waiting for a condition.
 #![warn(missing_docs)]
 
+pub mod agent_client;
+pub mod agent_frames;
 pub mod blocker;
+pub mod buyer;
 pub mod checker;
 pub mod clock;
 pub mod counters;
 pub mod db;
+pub mod gateway;
 pub mod lease;
 pub mod looks;
+pub mod processes;
 pub mod proxy;
 pub mod server;
+pub mod wait;
 pub mod world;
 
 pub use blocker::Blocker;
 pub use clock::Clock;
 pub use db::TestDb;
+pub use gateway::{Site, TestGateway};
 pub use lease::{Device, Lease};
 pub use proxy::Proxy;
 pub use world::World;

@@ -1,0 +1,206 @@
+//! A buyer: an HTTP client with an API key.
+
+use fencepost_media::fixture::Clip;
+use fencepost_media::{Overrides, Tools};
+use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
+use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+
+use crate::gateway::TestGateway;
+use crate::wait::until_some;
+
+/// One buyer at one gateway.
+#[derive(Clone)]
+pub struct Buyer {
+    client: Client,
+    url: String,
+    key: String,
+}
+
+impl Buyer {
+    /// A buyer with this key.
+    pub fn new(gateway: &TestGateway, key: &str) -> Self {
+        Self {
+            client: gateway.client.clone(),
+            url: gateway.url.clone(),
+            key: key.to_owned(),
+        }
+    }
+
+    /// The same buyer at another gateway.
+    pub fn at(&self, gateway: &TestGateway) -> Self {
+        Self::new(gateway, &self.key)
+    }
+
+    /// A request with the key.
+    pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        let address = format!("{}{path}", self.url);
+        self.client.request(method, address).bearer_auth(&self.key)
+    }
+
+    /// A POST of a body that may be no JSON at all.
+    pub async fn post_raw(&self, path: &str, body: impl Into<reqwest::Body>) -> Response {
+        let request = self.request(Method::POST, path);
+        let request = request.header("content-type", "application/json");
+        request
+            .body(body)
+            .send()
+            .await
+            .expect("the gateway answers")
+    }
+
+    /// A POST; its status and answer.
+    pub async fn post(&self, path: &str, body: &Value) -> (StatusCode, Value) {
+        answer(self.post_raw(path, body.to_string()).await).await
+    }
+
+    /// A GET; its status and answer.
+    pub async fn get(&self, path: &str) -> (StatusCode, Value) {
+        let request = self.request(Method::GET, path);
+        answer(request.send().await.expect("the gateway answers")).await
+    }
+
+    /// A new place for a file, and the link to send it to.
+    pub async fn new_upload(&self, body: &Value) -> (String, String) {
+        let (status, upload) = self.post("/v1/uploads", body).await;
+        assert_eq!(status, StatusCode::CREATED, "{upload}");
+        (text(&upload["upload_id"]), text(&upload["url"]))
+    }
+
+    /// A file, completely stored.
+    pub async fn upload(&self, bytes: &[u8]) -> String {
+        let (id, link) = self.new_upload(&json!({})).await;
+        let address = format!("{}{link}", self.url);
+        let request = self.client.put(address).body(bytes.to_vec());
+        let response = request.send().await.expect("the gateway answers");
+        assert_eq!(response.status(), StatusCode::CREATED);
+        id
+    }
+
+    /// A queued job of this order.
+    pub async fn submit(&self, order: &Value) -> String {
+        let (status, job) = self.post("/v1/jobs", order).await;
+        assert_eq!(status, StatusCode::CREATED, "{job}");
+        text(&job["id"])
+    }
+
+    /// A queued job that takes any bytes.
+    pub async fn submit_noop(&self) -> String {
+        self.submit(&json!({ "service": "noop.v1" })).await
+    }
+
+    /// A queued transcode of a small clip to H.264.
+    pub async fn submit_transcode(&self) -> String {
+        let upload = self.upload(clip().await).await;
+        self.submit(&transcode(&upload)).await
+    }
+
+    /// A job as it is.
+    pub async fn job(&self, job: &str) -> Value {
+        let (status, job) = self.get(&format!("/v1/jobs/{job}")).await;
+        assert_eq!(status, StatusCode::OK, "{job}");
+        job
+    }
+
+    /// A job's attempts.
+    pub async fn attempts(&self, job: &str) -> Vec<Value> {
+        let (status, answer) = self.get(&format!("/v1/jobs/{job}/attempts")).await;
+        assert_eq!(status, StatusCode::OK, "{answer}");
+        answer["attempts"].as_array().expect("a list").clone()
+    }
+
+    /// Waits until a job has this status, and gives it.
+    pub async fn until(&self, job: &str, wanted: &str) -> Value {
+        until_some(&format!("the job to be {wanted}"), || async {
+            let job = self.job(job).await;
+            (job["status"] == wanted).then_some(job)
+        })
+        .await
+    }
+
+    /// Cancels a job: its status and whether that changed anything.
+    pub async fn cancel(&self, job: &str) -> (String, bool) {
+        let (status, answer) = self
+            .post(&format!("/v1/jobs/{job}/cancel"), &json!({}))
+            .await;
+        assert_eq!(status, StatusCode::OK, "{answer}");
+        let changed = answer["changed"].as_bool().expect("a flag");
+        (text(&answer["status"]), changed)
+    }
+
+    /// The link to a job's output, or the refusal's status and code.
+    pub async fn output_link(&self, job: &str) -> Result<String, (StatusCode, String)> {
+        let request = self.request(Method::GET, &format!("/v1/jobs/{job}/output"));
+        let response = request.send().await.expect("the gateway answers");
+        if response.status() != StatusCode::FOUND {
+            let (status, problem) = answer(response).await;
+            return Err((status, text(&problem["code"])));
+        }
+        let location = response.headers()["location"].to_str().expect("a text");
+        Ok(location.to_owned())
+    }
+
+    /// The bytes of a job's output, which there must be.
+    pub async fn download(&self, job: &str) -> Vec<u8> {
+        let link = self.output_link(job).await.expect("there is an output");
+        let request = self.client.get(format!("{}{link}", self.url));
+        let response = request.send().await.expect("the gateway answers");
+        assert_eq!(response.status(), StatusCode::OK);
+        response.bytes().await.expect("a body").to_vec()
+    }
+
+    /// What is available and what is held.
+    pub async fn balance(&self) -> (i64, i64) {
+        let (status, balance) = self.get("/v1/balance").await;
+        assert_eq!(status, StatusCode::OK, "{balance}");
+        let micros = |key: &str| balance[key].as_i64().expect("a number");
+        (micros("available_micros"), micros("held_micros"))
+    }
+}
+
+/// The order of a transcode to H.264.
+pub fn transcode(upload: &str) -> Value {
+    json!({
+        "service": "transcode.v1",
+        "params": { "codec": "h264" },
+        "inputs": { "source": { "upload_id": upload } },
+    })
+}
+
+/// A second of a small film, which is also a right output of a transcode to H.264.
+pub async fn clip() -> &'static [u8] {
+    static CLIP: OnceCell<Vec<u8>> = OnceCell::const_new();
+    CLIP.get_or_init(|| film(1)).await
+}
+
+/// A small film of so many seconds.
+pub async fn film(seconds: u32) -> Vec<u8> {
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let file = folder.path().join("clip.mp4");
+    let tools = Tools::find(&Overrides::default()).await.expect("FFmpeg");
+    let clip = Clip {
+        seconds,
+        width: 96,
+        height: 64,
+        sound: true,
+    };
+    clip.write(&tools, &file).await.expect("a clip");
+    std::fs::read(file).expect("a clip")
+}
+
+/// The status and JSON of an answer.
+pub async fn answer(response: Response) -> (StatusCode, Value) {
+    let status = response.status();
+    let bytes = response.bytes().await.expect("a body");
+    let value = serde_json::from_slice(&bytes)
+        .unwrap_or_else(|_| panic!("no JSON: {}", String::from_utf8_lossy(&bytes)));
+    (status, value)
+}
+
+/// A text in an answer.
+pub fn text(value: &Value) -> String {
+    value
+        .as_str()
+        .unwrap_or_else(|| panic!("no text: {value}"))
+        .to_owned()
+}

@@ -1,0 +1,97 @@
+//! A configuration that is wrong is refused at start, by the name of what is wrong.
+
+use fencepost_tests::Site;
+use fencepost_tests::processes::Process;
+
+/// Starts a gateway that must refuse, and gives what it says.
+async fn refuses(site: &Site, settings: &[(&str, &str)], environment: &[(&str, &str)]) -> String {
+    let mut command = site.command(settings);
+    command.envs(environment.iter().copied());
+    let log_file = site.folder.path().join("refused.log");
+    std::fs::remove_file(&log_file).ok();
+    let mut process = Process::start(&mut command, &log_file);
+    let status = process.wait().await;
+    assert!(
+        !status.success(),
+        "{settings:?} {environment:?} was accepted"
+    );
+    process.log()
+}
+
+#[tokio::test]
+async fn lengths_of_time_that_do_not_go_together_are_refused_by_name() {
+    let site = Site::new().await;
+    for (key, value, other) in [
+        ("leases.session_dead", "8s", "leases.ttl"),
+        ("leases.heartbeat", "5s", "leases.session_dead"),
+        ("leases.ttl", "7s", "leases.renew"),
+        ("leases.renew", "3s", "leases.answer"),
+        ("leases.reconnect_max", "5s", "leases.reconnect_max"),
+        ("leases.run_time", "8s", "leases.ttl"),
+    ] {
+        let said = refuses(&site, &[(key, value)], &[]).await;
+        assert!(
+            said.contains(key) && said.contains(other),
+            "{key} = {value}: {said}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn lengths_of_time_that_are_none_are_refused() {
+    let site = Site::new().await;
+    for value in ["0s", "-1s", "1.5s", "25h", "8", "eight"] {
+        let said = refuses(&site, &[("leases.ttl", value)], &[]).await;
+        assert!(said.contains("ttl"), "{value}: {said}");
+    }
+}
+
+#[tokio::test]
+async fn keys_that_nobody_knows_are_refused_wherever_they_come_from() {
+    let site = Site::new().await;
+    for (setting, variable, named) in [
+        (Some(("leases.tll", "9s")), None, "tll"),
+        (Some(("lease.ttl", "9s")), None, "lease"),
+        (None, Some(("FENCEPOST_LEASES__TLL", "9s")), "tll"),
+        (
+            None,
+            Some(("FENCEPOST_LEASES_TTL", "9s")),
+            "FENCEPOST_LEASES_TTL",
+        ),
+        (
+            None,
+            Some(("FENCEPOST_BIND", "127.0.0.1:0")),
+            "FENCEPOST_BIND",
+        ),
+    ] {
+        let settings: Vec<_> = setting.into_iter().collect();
+        let variables: Vec<_> = variable.into_iter().collect();
+        let said = refuses(&site, &settings, &variables).await;
+        assert!(said.contains(named), "{said}");
+    }
+    let file = site.folder.path().join("fencepost.toml");
+    let right = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, format!("{right}\ncolour = true\n")).unwrap();
+    let said = refuses(&site, &[], &[]).await;
+    assert!(said.contains("colour"), "{said}");
+}
+
+#[tokio::test]
+async fn a_secret_may_not_be_an_argument() {
+    let site = Site::new().await;
+    let secret = "postgres://u:hunter2hunter2@127.0.0.1/x";
+    for key in ["database.url", "artifacts.signing_key"] {
+        let said = refuses(&site, &[(key, secret)], &[]).await;
+        assert!(said.contains(key) && !said.contains("hunter2"), "{said}");
+    }
+}
+
+#[tokio::test]
+async fn tokens_do_not_travel_in_clear_unless_a_proxy_stands_in_front() {
+    let site = Site::new().await;
+    let said = refuses(&site, &[("http.bind", "0.0.0.0:0")], &[]).await;
+    assert!(
+        said.contains("http.bind") && said.contains("behind_proxy"),
+        "{said}"
+    );
+}

@@ -1,0 +1,95 @@
+//! What operators' machines ask.
+
+use fencepost_domain::attempt::Phase;
+use fencepost_embedded::{EmbeddedPostgres, StartOptions};
+use fencepost_store::{Store, StoreSettings};
+use fencepost_tests::Site;
+use fencepost_tests::agent_frames::{commit, fail};
+use fencepost_tests::processes::{program, signal_tree};
+use fencepost_tests::wait::until;
+use reqwest::StatusCode;
+use rustix::process::{Pid, Signal};
+
+#[tokio::test]
+async fn a_gateway_says_that_it_lives_that_it_is_ready_and_what_it_counted() {
+    let site = Site::new().await;
+    let gateway = site.gateway().await;
+    let buyer = site.buyer(&gateway);
+    let live = gateway.client.get(format!("{}/live", gateway.admin_url));
+    assert_eq!(live.send().await.unwrap().status(), StatusCode::OK);
+    let (ready, said) = gateway.readiness().await;
+    assert!(ready, "{said}");
+
+    let mut session = site.device(&gateway, "mac").await.connect(&gateway).await;
+    let job = buyer.submit_noop().await;
+    let (offer, output) = session.lease_and_upload(&gateway, b"bytes").await;
+    session.ask(commit(&offer, &output)).await;
+    session.ask(fail(&offer, "runner_failed")).await;
+    let mut stale = offer.clone();
+    stale.lease_epoch = 7;
+    session.ask(commit(&stale, &output)).await;
+    buyer.submit_noop().await;
+    session.lease_in(Phase::Running).await;
+
+    let metrics = gateway.metrics().await;
+    let value = |start: &str| {
+        let line = metrics.lines().find(|line| line.starts_with(start));
+        let line = line.unwrap_or_else(|| panic!("no {start} in\n{metrics}"));
+        line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()
+    };
+    assert!(value("fencepost_commits_total{outcome=\"succeeded\"}") >= 1.0);
+    assert!(value("fencepost_fenced_total{operation=\"commit\"}") >= 1.0);
+    assert!(value("fencepost_lease_offers_total{result=\"sent\"}") >= 2.0);
+    assert!(value("fencepost_tx_total{tx=\"settle_commit\"") >= 1.0);
+    for word in [
+        &job,
+        &offer.attempt_id.to_string(),
+        &session.device.id.to_string(),
+    ] {
+        assert!(!metrics.contains(word), "a label names one thing: {word}");
+    }
+    // The API's listener has none of it.
+    for path in ["/live", "/ready", "/metrics", "/actors"] {
+        assert_eq!(
+            gateway.get(path).await.status(),
+            StatusCode::NOT_FOUND,
+            "{path}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_gateway_is_not_ready_while_postgres_stands_still_and_is_again_afterwards() {
+    // A server of its own: the others' must go on.
+    let target = program("fencepost");
+    let folder = tempfile::tempdir_in(target.parent().unwrap().parent().unwrap().join("tmp"));
+    let folder = folder.unwrap();
+    let mut options = StartOptions::new(folder.path().join("postgres"));
+    options.temporary = true;
+    let postgres = EmbeddedPostgres::start(options).await.unwrap();
+    let server = Pid::from_raw(i32::try_from(postgres.pid()).unwrap()).unwrap();
+    let store = Store::open(postgres.url().expose(), StoreSettings::default()).unwrap();
+    store.migrate().await.unwrap();
+    store.close().await;
+
+    let site = Site::new().await;
+    let url_file = site.folder.path().join("own.url");
+    std::fs::write(&url_file, postgres.url().expose()).unwrap();
+    let url_file = url_file.to_str().unwrap();
+    let gateway = site.gateway_with(&[("database.url_file", url_file)]).await;
+    assert!(gateway.readiness().await.0);
+    signal_tree(server, Signal::STOP);
+    until("a gateway that is not ready", || async {
+        !gateway.readiness().await.0
+    })
+    .await;
+    let live = gateway.client.get(format!("{}/live", gateway.admin_url));
+    assert_eq!(live.send().await.unwrap().status(), StatusCode::OK);
+    signal_tree(server, Signal::CONT);
+    until("a gateway that is ready again", || async {
+        gateway.readiness().await.0
+    })
+    .await;
+    drop(gateway);
+    postgres.stop().await.unwrap();
+}

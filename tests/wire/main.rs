@@ -1,0 +1,30 @@
+//! Tests of the real gateway, and of the real agent, over HTTP and WebSockets: what travels, in what
+//! order, and what becomes of it when somebody does not behave.
+
+mod cancel;
+mod commit;
+mod config;
+mod fail;
+mod frames;
+mod gateways;
+mod health;
+mod leasing;
+mod progress;
+mod sessions;
+mod slots;
+mod stale;
+mod verification;
+
+use fencepost_protocol::{Code, Disposition, GatewayFrame};
+
+/// The code of a refusal that says "not yours".
+fn refused(frame: &GatewayFrame) -> Code {
+    match frame {
+        GatewayFrame::Rejected {
+            code,
+            disposition: Disposition::Stop,
+            ..
+        } => *code,
+        other => panic!("not refused: {other:?}"),
+    }
+}

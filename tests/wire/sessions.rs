@@ -1,0 +1,309 @@
+//! Sockets that come and go: who is current, what goes on, what is forgotten.
+
+use fencepost_domain::attempt::Phase;
+use fencepost_protocol::{AgentFrame, Code, GatewayFrame, close};
+use fencepost_tests::Site;
+use fencepost_tests::agent_client::Device;
+use fencepost_tests::agent_frames::{accept, commit, declared, fail, progress, release, resumed};
+use fencepost_tests::wait::until;
+use reqwest::StatusCode;
+use tokio_tungstenite::tungstenite::Error;
+
+use crate::refused;
+
+#[tokio::test]
+async fn an_enrollment_code_works_once() {
+    let site = Site::new().await;
+    let gateway = site.gateway().await;
+    let code = site.enrollment(None).await;
+    Device::pair(&gateway, &code, "mac").await;
+    for used_or_unknown in [code.as_str(), "fp_pair_unknown", "x"] {
+        let (status, problem) = Device::try_pair(&gateway, used_or_unknown, "mac").await;
+        assert_eq!(status, StatusCode::BAD_REQUEST, "{problem}");
+        assert_eq!(problem["field"], "code");
+    }
+}
+
+#[tokio::test]
+async fn pairing_again_closes_the_old_socket_and_voids_its_token() {
+    let site = Site::new().await;
+    let gateway = site.gateway().await;
+    let old = site.device(&gateway, "mac").await;
+    let mut session = old.connect(&gateway).await;
+    let code = site.enrollment(Some(old.id)).await;
+    let new = Device::pair(&gateway, &code, "mac").await;
+    assert_eq!(new.id, old.id);
+    assert!(session.close_code().await.is_some());
+    let refused = old.try_dial(gateway.port()).await.map(drop);
+    let Err(Error::Http(response)) = refused else {
+        panic!("{refused:?}")
+    };
+    assert_eq!(response.status(), 401);
+    new.connect(&gateway).await;
+}
+
+#[tokio::test]
+async fn pairing_again_keeps_the_attempts_for_the_next_hello() {
+    let site = Site::new().await;
+    let gateway = site.gateway().await;
+    let job = site.buyer(&gateway).submit_noop().await;
+    let old = site.device(&gateway, "mac").await;
+    let mut session = old.connect(&gateway).await;
+    let offer = session.lease_in(Phase::Running).await;
+    let code = site.enrollment(Some(old.id)).await;
+    let new = Device::pair(&gateway, &code, "mac").await;
+    session.close_code().await;
+    let welcome = new.dial(&gateway).await.hello(&[&offer]).await;
+    assert_eq!(resumed(&offer, &welcome).lease_epoch, 2);
+    assert_eq!(site.statuses(&job).await, "active: running");
+}
+
+#[tokio::test]
+async fn a_newer_session_supersedes_the_older_whose_late_close_changes_nothing() {
+    let site = Site::new().await;
+    let gateway = site.gateway_with(&[("leases.pull", "1m")]).await;
+    let device = site.device(&gateway, "mac").await;
+    let mut older = device.connect(&gateway).await;
+    let mut newer = device.connect(&gateway).await;
+    newer.pull(1).await;
+    assert_eq!(older.close_code().await, Some(close::SUPERSEDED));
+    older.cut().await;
+    let job = site.buyer(&gateway).submit_noop().await;
+    assert_eq!(newer.offer().await.job_id.to_string(), job);
+}
+
+#[tokio::test]
+async fn a_socket_that_was_opened_earlier_and_speaks_later_is_not_current() {
+    let site = Site::new().await;
+    let gateway = site.gateway().await;
+    let device = site.device(&gateway, "mac").await;
+    let mut early = device.dial(&gateway).await;
+    let mut late = device.connect(&gateway).await;
+    early.say(early.hello_frame(&[])).await;
+    assert_eq!(early.close_code().await, Some(close::SUPERSEDED));
+    site.buyer(&gateway).submit_noop().await;
+    late.lease().await;
+}
+
+#[tokio::test]
+async fn a_lease_goes_on_in_the_next_session_under_a_new_epoch_and_secret() {
+    let site = Site::new().await;
+    let gateway = site.gateway().await;
+    let job = site.buyer(&gateway).submit_noop().await;
+    let device = site.device(&gateway, "mac").await;
+    let mut session = device.connect(&gateway).await;
+    let (old, output) = session.lease_and_upload(&gateway, b"bytes").await;
+    session.cut().await;
+    let mut session = device.dial(&gateway).await;
+    let welcome = session.hello(&[&old]).await;
+    let new = resumed(&old, &welcome);
+    assert_eq!(new.lease_epoch, 2);
+    assert!(
+        new.commit_token != old.commit_token,
+        "the secret is the old one"
+    );
+
+    let mut old_epoch = new.clone();
+    old_epoch.lease_epoch = old.lease_epoch;
+    let mut old_secret = new.clone();
+    old_secret.commit_token = old.commit_token.clone();
+    let before = site.rows().await;
+    for stale in [&old, &old_epoch] {
+        let answer = session.ask(progress(stale, Phase::Uploading)).await;
+        assert_eq!(refused(&answer), Code::LeaseConflict);
+    }
+    for stale in [&old, &old_epoch, &old_secret] {
+        for frame in [commit(stale, &output), fail(stale, "x"), release(stale)] {
+            assert_eq!(refused(&session.ask(frame).await), Code::CommitConflict);
+        }
+    }
+    assert_eq!(site.rows().await, before);
+    let answer = session.ask(commit(&new, &output)).await;
+    assert!(
+        matches!(answer, GatewayFrame::CommitOk { .. }),
+        "{answer:?}"
+    );
+    assert_eq!(site.statuses(&job).await, "succeeded: succeeded");
+}
+
+#[tokio::test]
+async fn what_a_hello_does_not_list_was_forgotten_and_is_charged() {
+    let site = Site::new().await;
+    let gateway = site.gateway().await;
+    let buyer = site.buyer(&gateway);
+    let device = site.device(&gateway, "mac").await;
+    let mut session = device.connect(&gateway).await;
+    let job = buyer.submit_noop().await;
+    session.lease_in(Phase::Running).await;
+    session.cut().await;
+    assert_eq!(
+        site.statuses(&job).await,
+        "active: running",
+        "a cut socket ends nothing"
+    );
+    device.connect(&gateway).await;
+    assert_eq!(site.statuses(&job).await, "queued: lost");
+    assert_eq!(buyer.job(&job).await["charged_attempts"], 1);
+}
+
+#[tokio::test]
+async fn a_device_cannot_resume_what_another_holds() {
+    let site = Site::new().await;
+    let gateway = site.gateway().await;
+    let job = site.buyer(&gateway).submit_noop().await;
+    let mut holder = site
+        .device(&gateway, "holder")
+        .await
+        .connect(&gateway)
+        .await;
+    let offer = holder.lease_in(Phase::Running).await;
+    let mut thief = site.device(&gateway, "thief").await.dial(&gateway).await;
+    let welcome = thief.hello(&[&offer]).await;
+    assert_eq!(welcome.lost, [offer.attempt_id.to_string()]);
+    assert!(
+        welcome.resumed.is_empty() && welcome.recorded.is_empty(),
+        "{welcome:?}"
+    );
+    let answer = holder.ask(progress(&offer, Phase::Running)).await;
+    assert!(
+        matches!(answer, GatewayFrame::ProgressOk { .. }),
+        "{answer:?}"
+    );
+    assert_eq!(site.statuses(&job).await, "active: running");
+}
+
+#[tokio::test]
+async fn nothing_is_done_before_hello_and_hello_is_said_once() {
+    let site = Site::new().await;
+    let gateway = site.gateway().await;
+    let job = site.buyer(&gateway).submit_noop().await;
+    let mut session = site.device(&gateway, "mac").await.dial(&gateway).await;
+    let answer = session.ask(AgentFrame::Pull { slots_free: 1 }).await;
+    assert!(
+        matches!(
+            answer,
+            GatewayFrame::Rejected {
+                code: Code::InvalidRequest,
+                ..
+            }
+        ),
+        "{answer:?}"
+    );
+    session.hello(&[]).await;
+    let answer = session.ask(session.hello_frame(&[])).await;
+    assert!(
+        matches!(
+            answer,
+            GatewayFrame::Rejected {
+                code: Code::InvalidRequest,
+                ..
+            }
+        ),
+        "{answer:?}"
+    );
+    assert_eq!(session.pull_offer().await.job_id.to_string(), job);
+}
+
+#[tokio::test]
+async fn an_agent_that_is_too_old_is_told_so() {
+    let site = Site::new().await;
+    let gateway = site.gateway().await;
+    let mut session = site.device(&gateway, "mac").await.dial(&gateway).await;
+    let AgentFrame::Hello(mut hello) = session.hello_frame(&[]) else {
+        unreachable!()
+    };
+    hello.protocol = 0;
+    let answer = session.ask(AgentFrame::Hello(hello)).await;
+    assert!(
+        matches!(answer, GatewayFrame::UpgradeRequired),
+        "{answer:?}"
+    );
+    assert_eq!(session.close_code().await, Some(close::UPGRADE));
+}
+
+#[tokio::test]
+async fn a_disabled_device_loses_its_socket_and_is_let_in_no_more() {
+    let site = Site::new().await;
+    let gateway = site.gateway().await;
+    let device = site.device(&gateway, "mac").await;
+    let mut session = device.connect(&gateway).await;
+    site.store
+        .set_device_enabled(device.id, false)
+        .await
+        .unwrap();
+    assert_eq!(session.close_code().await, Some(close::REVOKED));
+    let refused = device.try_dial(gateway.port()).await.map(drop);
+    assert!(matches!(refused, Err(Error::Http(_))), "{refused:?}");
+    site.store
+        .set_device_enabled(device.id, true)
+        .await
+        .unwrap();
+    device.connect(&gateway).await;
+}
+
+#[tokio::test]
+async fn a_draining_agent_gets_nothing_new_and_finishes_what_it_holds() {
+    let site = Site::new().await;
+    let gateway = site.gateway().await;
+    let buyer = site.buyer(&gateway);
+    let (first, second) = (buyer.submit_noop().await, buyer.submit_noop().await);
+    let mut session = site.device(&gateway, "mac").await.connect(&gateway).await;
+    let offer = session.lease_in(Phase::Uploading).await;
+    let drained = session
+        .ask(AgentFrame::Drain {
+            mode: "finish".to_owned(),
+        })
+        .await;
+    assert!(matches!(drained, GatewayFrame::DrainAck), "{drained:?}");
+    session.finds_no_work().await;
+    gateway.put(&offer.output.url, b"bytes").await;
+    let answer = session
+        .ask(commit(&offer, &declared(&offer, b"bytes")))
+        .await;
+    assert!(
+        matches!(answer, GatewayFrame::CommitOk { .. }),
+        "{answer:?}"
+    );
+    assert_eq!(site.statuses(&first).await, "succeeded: succeeded");
+    assert_eq!(site.statuses(&second).await, "queued: none");
+}
+
+#[tokio::test]
+async fn a_session_that_falls_silent_is_closed_and_its_offer_comes_back() {
+    let site = Site::new().await;
+    let gateway = site.gateway().await;
+    let job = site.buyer(&gateway).submit_noop().await;
+    let mut session = site.device(&gateway, "mac").await.connect(&gateway).await;
+    let offer = session.pull_offer().await;
+    session.fall_silent();
+    assert_eq!(session.close_code().await, Some(close::SILENT));
+    until("the offer to come back", || async {
+        site.statuses(&job).await == "queued: lost"
+    })
+    .await;
+    let device = session.device.clone();
+    let mut session = device.connect(&gateway).await;
+    assert_eq!(
+        refused(&session.ask(accept(&offer)).await),
+        Code::LeaseConflict
+    );
+    assert_eq!(gateway.sessions().await, 1);
+}
+
+#[tokio::test]
+async fn sessions_that_end_in_every_way_leave_nothing_behind() {
+    let site = Site::new().await;
+    let gateway = site.gateway().await;
+    let device = site.device(&gateway, "mac").await;
+    for round in 0..60 {
+        let session = match round % 3 {
+            0 => device.dial(&gateway).await,
+            _ => device.connect(&gateway).await,
+        };
+        session.pull(1).await;
+        if round % 2 == 0 {
+            session.cut().await;
+        }
+    }
+    until("no session", || async { gateway.sessions().await == 0 }).await;
+}
