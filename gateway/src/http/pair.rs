@@ -31,7 +31,7 @@ pub async fn pair(
     let refused = || {
         state.pairing.failed();
         let detail = "the code is unknown, used or expired: ask for a new one";
-        Problem::new(ProblemCode::Unauthorized, detail).at("code")
+        Problem::new(ProblemCode::InvalidRequest, detail).at("code")
     };
     if !code.starts_with(CODE_PREFIX) || code.len() > MAX_TEXT {
         return Err(refused());
