@@ -13,22 +13,30 @@ use actix_web::web::Bytes;
 use fencepost_protocol::MAX_MESSAGE_BYTES;
 use futures_util::Stream;
 
-/// Complete frames may lie in the buffer behind the one that is being read.
+/// Small frames may lie in the buffer before the one that is being read.
 const SLACK_BYTES: usize = 128 * 1024;
 
-/// How much has come in since a frame was last complete; shared with the transport.
+/// How much has come in and is not yet taken out as frames; shared with the transport.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Level {
     unread: Rc<Cell<usize>>,
+    /// The codec was asked to look at a buffer that is full, and has not found a frame since.
+    asked: Rc<Cell<bool>>,
     discarding: Rc<Cell<bool>>,
 }
 
 impl Level {
-    /// A frame was complete. Once over, it stays over.
-    pub(super) fn reset(&self) {
-        if !self.is_over() {
-            self.unread.set(0);
-        }
+    /// A frame with a payload of so many bytes was taken out.
+    pub(super) fn took(&self, payload_bytes: usize) {
+        // A client's frame: two bytes, the length if it is longer than those can say, the mask.
+        let head = match payload_bytes {
+            0..126 => 6,
+            126..65_536 => 8,
+            _ => 14,
+        };
+        self.unread
+            .set(self.unread.get().saturating_sub(head + payload_bytes));
+        self.asked.set(false);
     }
 
     /// From now on, what comes in is read away: a peer that is still writing would otherwise get
@@ -65,15 +73,18 @@ where
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         loop {
             if self.level.is_over() && !self.level.discarding.get() {
-                return Poll::Ready(Some(Err(PayloadError::Overflow)));
+                // There may be whole frames in it: the codec looks only when we have no more.
+                if self.level.asked.replace(true) {
+                    return Poll::Ready(Some(Err(PayloadError::Overflow)));
+                }
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
             }
             match Pin::new(&mut self.inner).poll_next(cx) {
                 Poll::Ready(Some(Ok(_))) if self.level.discarding.get() => {}
                 Poll::Ready(Some(Ok(chunk))) => {
                     self.level.unread.set(self.level.unread.get() + chunk.len());
-                    if !self.level.is_over() {
-                        return Poll::Ready(Some(Ok(chunk)));
-                    }
+                    return Poll::Ready(Some(Ok(chunk)));
                 }
                 other => return other,
             }
@@ -87,30 +98,48 @@ mod tests {
 
     use super::*;
 
-    fn endless() -> impl Stream<Item = Result<Bytes, PayloadError>> + Unpin {
+    type Chunk = Result<Bytes, PayloadError>;
+
+    fn endless() -> impl Stream<Item = Chunk> + Unpin {
         stream::repeat_with(|| Ok(Bytes::from(vec![0; 64 * 1024])))
+    }
+
+    /// Reads until there is nothing more for now; whether it was cut off.
+    fn read_all(intake: &mut Intake<impl Stream<Item = Chunk> + Unpin>, read: &mut usize) -> bool {
+        loop {
+            match intake.next().now_or_never() {
+                Some(Some(Ok(chunk))) => *read += chunk.len(),
+                Some(Some(Err(_))) => return true,
+                Some(None) | None => return false,
+            }
+        }
     }
 
     #[test]
     fn a_message_without_end_is_cut_before_it_fills_the_memory() {
         let mut intake = Intake::new(endless(), Level::default());
         let mut read = 0;
-        while let Some(Ok(chunk)) = intake.next().now_or_never().flatten() {
-            read += chunk.len();
-        }
         assert!(
-            read <= MAX_MESSAGE_BYTES + SLACK_BYTES,
+            !read_all(&mut intake, &mut read),
+            "the codec has not looked yet"
+        );
+        assert!(read_all(&mut intake, &mut read));
+        assert!(
+            read <= MAX_MESSAGE_BYTES + SLACK_BYTES + 64 * 1024,
             "{read} bytes were buffered"
         );
     }
 
     #[test]
-    fn complete_frames_make_room_for_more() {
+    fn whole_frames_that_come_all_at_once_are_waited_for_and_make_room() {
         let level = Level::default();
         let mut intake = Intake::new(endless(), level.clone());
-        for _ in 0..100 {
-            assert!(matches!(intake.next().now_or_never(), Some(Some(Ok(_)))));
-            level.reset();
+        let mut read = 0;
+        for _ in 0..1_000 {
+            assert!(!read_all(&mut intake, &mut read));
+            for payload in [MAX_MESSAGE_BYTES, 100, 1_000] {
+                level.took(payload);
+            }
         }
     }
 

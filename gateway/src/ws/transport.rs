@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use actix::dev::SendError;
 use actix::{Actor, ActorContext as _, AsyncContext as _, Handler, Recipient, StreamHandler};
+use actix_http::ws::Item;
 use actix_web_actors::ws::{CloseCode, CloseReason, Message, ProtocolError, WebsocketContext};
 use fencepost_actors::transport::{FromTransport, ToTransport};
 use fencepost_protocol::{GatewayEnvelope, GatewayFrame, MAX_MESSAGE_BYTES, close};
@@ -117,7 +118,9 @@ impl Actor for Transport {
 
 impl StreamHandler<Result<Message, ProtocolError>> for Transport {
     fn handle(&mut self, item: Result<Message, ProtocolError>, ctx: &mut Self::Context) {
-        self.level.reset();
+        if let Ok(message) = &item {
+            self.level.took(payload_bytes(message));
+        }
         match item {
             Ok(Message::Close(_)) => {
                 if !self.closing {
@@ -165,6 +168,23 @@ impl Handler<ToTransport> for Transport {
             ToTransport::Send(_) => {}
             ToTransport::Close { code, reason } => self.close(code, &reason, ctx),
         }
+    }
+}
+
+fn payload_bytes(message: &Message) -> usize {
+    match message {
+        Message::Text(text) => text.len(),
+        Message::Binary(bytes)
+        | Message::Ping(bytes)
+        | Message::Pong(bytes)
+        | Message::Continuation(
+            Item::FirstText(bytes)
+            | Item::FirstBinary(bytes)
+            | Item::Continue(bytes)
+            | Item::Last(bytes),
+        ) => bytes.len(),
+        // After these, nothing comes that matters.
+        Message::Close(_) | Message::Nop => 0,
     }
 }
 
