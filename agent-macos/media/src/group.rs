@@ -52,7 +52,7 @@ impl Group {
     }
 
     /// Resource limits, set from outside right after the start: a hook between fork and exec would
-    /// be unsafe code, and the wrapper of [`Isolation`] hands limits on to what it becomes.
+    /// be unsafe code, and the wrapper of [`crate::Isolation`] hands limits on to what it becomes.
     #[cfg(target_os = "linux")]
     pub(crate) fn limit(&self, limits: &ChildLimits) {
         use rustix::process::{Resource, Rlimit, prlimit};
