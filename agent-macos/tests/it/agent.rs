@@ -15,7 +15,9 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_fencepost-agent");
 
 /// A state folder and perhaps a running agent. Dropping it kills the agent.
 pub(crate) struct Agent {
-    state: tempfile::TempDir,
+    state: PathBuf,
+    /// Removes the folder, unless it is somebody else's.
+    _temp: Option<tempfile::TempDir>,
     child: Option<Child>,
     arguments: Vec<String>,
 }
@@ -36,8 +38,18 @@ pub(crate) fn command(args: &[&str], code: Option<&str>) -> Output {
 impl Agent {
     /// Paired the real way, not running.
     pub(crate) async fn paired(gateway: &Gateway) -> Self {
-        let state = tempfile::tempdir().unwrap();
-        let folder = state.path().to_str().unwrap().to_owned();
+        let temp = tempfile::tempdir().unwrap();
+        let state = temp.path().to_owned();
+        Self::pair(gateway, state, Some(temp)).await
+    }
+
+    /// The same in a folder that there is already.
+    pub(crate) async fn paired_in(gateway: &Gateway, state: &Path) -> Self {
+        Self::pair(gateway, state.to_owned(), None).await
+    }
+
+    async fn pair(gateway: &Gateway, state: PathBuf, temp: Option<tempfile::TempDir>) -> Self {
+        let folder = state.to_str().unwrap().to_owned();
         let address = gateway.address.clone();
         let paired = tokio::task::spawn_blocking(move || {
             command(
@@ -50,6 +62,7 @@ impl Agent {
         assert!(paired.status.success(), "{paired:?}");
         Self {
             state,
+            _temp: temp,
             child: None,
             arguments: Vec::new(),
         }
@@ -57,10 +70,12 @@ impl Agent {
 
     /// A second agent with a copy of this one's state folder, as a restored backup would be.
     pub(crate) fn copied(&self) -> Self {
-        let state = tempfile::tempdir().unwrap();
-        fs::copy(self.path("device.json"), state.path().join("device.json")).unwrap();
+        let temp = tempfile::tempdir().unwrap();
+        let state = temp.path().to_owned();
+        fs::copy(self.path("device.json"), state.join("device.json")).unwrap();
         Self {
             state,
+            _temp: Some(temp),
             child: None,
             arguments: self.arguments.clone(),
         }
@@ -108,11 +123,11 @@ impl Agent {
     }
 
     pub(crate) fn folder(&self) -> &str {
-        self.state.path().to_str().unwrap()
+        self.state.to_str().unwrap()
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.state.path().join(name)
+        self.state.join(name)
     }
 
     fn log_file(&self) -> PathBuf {
@@ -201,7 +216,7 @@ impl Agent {
 
     /// The names in one of its folders.
     pub(crate) fn listing(&self, folder: &str) -> Vec<String> {
-        let entries = fs::read_dir(self.state.path().join(folder)).unwrap();
+        let entries = fs::read_dir(self.state.join(folder)).unwrap();
         entries
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .collect()

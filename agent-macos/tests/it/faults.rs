@@ -95,29 +95,20 @@ async fn a_launch_that_fails_halfway_is_the_devices_fault_and_frees_its_slot_onc
     let mut agent = Agent::paired(&gateway).await.with_stand_in(REAL);
     let mut session = start(&mut gateway, &mut agent).await;
     let (program, work) = (agent.path("ffmpeg"), agent.path("work"));
-    let breaks: [(&str, Box<dyn Fn()>); 3] = [
-        ("not executable", {
-            let program = program.clone();
-            Box::new(move || {
-                fs::set_permissions(&program, fs::Permissions::from_mode(0o644)).unwrap();
-            })
-        }),
-        (
-            "missing",
-            Box::new(move || fs::remove_file(&program).unwrap()),
-        ),
-        (
-            // Nobody is kept out by permissions who is root.
-            "a file where the folder was",
-            Box::new(move || {
+    for name in ["not executable", "missing", "a file where the folder was"] {
+        session.until("pull").await;
+        match name {
+            "not executable" => {
+                let mode = fs::Permissions::from_mode(0o644);
+                fs::set_permissions(&program, mode).unwrap();
+            }
+            "missing" => fs::remove_file(&program).unwrap(),
+            // Permissions keep nobody out who is root.
+            _ => {
                 fs::remove_dir(&work).unwrap();
                 fs::write(&work, "in the way").unwrap();
-            }),
-        ),
-    ];
-    for (name, break_it) in breaks {
-        session.until("pull").await;
-        break_it();
+            }
+        }
         let offer = offer(source.clone(), small());
         let lease = offer.lease();
         let frame = GatewayFrame::LeaseOffer(Box::new(offer));

@@ -11,10 +11,12 @@ mod scripted;
 mod session;
 
 mod clocks;
+mod disk;
 mod ending;
 mod faults;
 mod fencing;
 mod launchd;
+mod load;
 mod pairing;
 mod stopping;
 mod transfer;

@@ -31,6 +31,8 @@ pub(crate) const INTERVALS: Intervals = Intervals {
 pub(crate) struct Session {
     socket: WebSocketStream<TcpStream>,
     pub(crate) directive: Directive,
+    /// What the welcome says, and what every confirmation gives.
+    pub(crate) intervals: Intervals,
 }
 
 impl Session {
@@ -38,6 +40,7 @@ impl Session {
         Self {
             socket,
             directive: Directive::Continue,
+            intervals: INTERVALS,
         }
     }
 
@@ -98,7 +101,7 @@ impl Session {
     pub(crate) async fn answer_progress(&mut self, said: &AgentEnvelope) {
         let frame = GatewayFrame::ProgressOk {
             lease_expires_at: time::OffsetDateTime::UNIX_EPOCH,
-            lease_remaining_ms: INTERVALS.lease_ttl_ms,
+            lease_remaining_ms: self.intervals.lease_ttl_ms,
             directive: self.directive,
             reason: None,
         };
@@ -118,7 +121,7 @@ impl Session {
         let frame = GatewayFrame::Welcome {
             session_id: SessionNumber(1),
             protocol: PROTOCOL,
-            intervals: INTERVALS,
+            intervals: self.intervals,
             resumed,
             recorded,
             lost,
@@ -137,7 +140,7 @@ impl Session {
         self.send(None, None, GatewayFrame::LeaseOffer(Box::new(offer)))
             .await;
         let accept = self.until("offer_accept").await;
-        let lease_remaining_ms = Some(INTERVALS.lease_ttl_ms);
+        let lease_remaining_ms = Some(self.intervals.lease_ttl_ms);
         self.answer(
             &accept,
             GatewayFrame::Done {

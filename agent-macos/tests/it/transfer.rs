@@ -59,7 +59,7 @@ async fn upload(acts: Vec<Act>, answer: LinkAnswer) -> (Result<Option<String>, S
     std::fs::write(&file, vec![7; MIB]).unwrap();
     let (desk, _answering) = desk(answer);
     let mut link = Link::to_output(&server.address, &desk, "/out").unwrap();
-    let (live, _stop, _keep) = lease(Duration::from_secs(60));
+    let (live, _stop, _keep) = lease(Duration::from_mins(1));
     let sent = Arc::new(AtomicU64::new(0));
     let what = (file.as_path(), MIB as u64);
     let done = upload::upload(&server.network(), &mut link, what, &live, &sent).await;
@@ -210,7 +210,7 @@ async fn an_upload_may_take_longer_than_it_may_stand_still() {
     });
     let (desk, _answering) = desk(LinkAnswer::Refused);
     let mut link = Link::to_output(&address, &desk, "/out").unwrap();
-    let (live, _stop, _keep) = lease(Duration::from_secs(60));
+    let (live, _stop, _keep) = lease(Duration::from_mins(1));
     let sent = Arc::new(AtomicU64::new(0));
     let (started, what) = (Instant::now(), (file.as_path(), 16 * MIB as u64));
     let done = upload::upload(&network(&address), &mut link, what, &live, &sent).await;
@@ -269,7 +269,7 @@ async fn hashing_stops_within_two_seconds_however_long_the_file() {
         .unwrap()
         .set_len(1 << 40)
         .unwrap();
-    let (live, stop, _keep) = lease(Duration::from_secs(60));
+    let (live, stop, _keep) = lease(Duration::from_mins(1));
     let hashing = digest::of_file(&file, &live);
     let stopping = async {
         tokio::time::sleep(Duration::from_millis(300)).await;
