@@ -345,9 +345,9 @@ impl Measured {
             "said again (asked for patience)",
             board.again.load(Ordering::Relaxed),
         );
-        report.transactions(&transactions, jobs);
+        report.transactions(&transactions, ("per job", jobs));
         if let Some(statements) = &statements {
-            report.statements(statements, jobs);
+            report.statements(statements, ("per job", jobs));
         }
         report
     }

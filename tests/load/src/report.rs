@@ -31,29 +31,37 @@ impl Report {
         let _ = writeln!(self.text, "  {name:<34} {value}");
     }
 
-    /// What was done how often per job, and how many jobs shared one.
-    pub(crate) fn transactions(&mut self, counts: &BTreeMap<String, u64>, jobs: u64) {
+    /// What was done how often, in all and for each `unit`, of which there were so many.
+    pub(crate) fn transactions(
+        &mut self,
+        counts: &BTreeMap<String, u64>,
+        (unit, units): (&str, u64),
+    ) {
         let _ = writeln!(
             self.text,
             "\n  {:<34} {:>9} {:>10}",
-            "transaction", "per job", "in all"
+            "transaction", unit, "in all"
         );
         for (name, count) in sorted(counts, |count| *count) {
-            let each = per(*count, jobs);
+            let each = per(*count, units);
             let _ = writeln!(self.text, "  {name:<34} {each:>9.3} {count:>10}");
         }
     }
 
     /// The same for statements, with their time inside Postgres.
-    pub(crate) fn statements(&mut self, calls: &BTreeMap<String, Calls>, jobs: u64) {
+    pub(crate) fn statements(
+        &mut self,
+        calls: &BTreeMap<String, Calls>,
+        (unit, units): (&str, u64),
+    ) {
         let _ = writeln!(
             self.text,
             "\n  {:<34} {:>9} {:>10} {:>12}",
-            "statement", "per job", "in all", "ms/1000 jobs"
+            "statement", unit, "in all", "ms / 1,000"
         );
         for (name, one) in sorted(calls, |one| one.calls) {
-            let each = per(one.calls, jobs);
-            let time = one.milliseconds * per(1_000, jobs);
+            let each = per(one.calls, units);
+            let time = one.milliseconds * per(1_000, units);
             let calls = one.calls;
             let _ = writeln!(
                 self.text,

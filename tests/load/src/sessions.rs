@@ -142,7 +142,7 @@ fn report(
     report.line("CPU per 1,000 sessions: load", shown(cpu.load));
     report.line("statements per second", shown(statements_per_second));
     if let Some(statements) = &statements {
-        report.statements(statements, args.seconds);
+        report.statements(statements, ("per second", args.seconds));
     }
     report
 }
