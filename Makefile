@@ -15,12 +15,12 @@ help:
 	@echo 'make check                       Formatter, linter, documentation, committed query data.'
 	@echo 'make prepare                     Rewrite .sqlx after a migration or a query has changed.'
 
-# The whole workspace, as `make test` builds it: whoever runs one after the other builds once.
+# The product as it is installed: without the switches that tests have (see default-members).
 demo:
 	@echo '==> looking for what the demo needs'
 	@.ci/install-deps
-	@echo '==> building: cargo build --workspace (some minutes the first time)'
-	@PATH="$$PATH:$$HOME/.cargo/bin" cargo build --workspace
+	@echo '==> building: cargo build (some minutes the first time)'
+	@PATH="$$PATH:$$HOME/.cargo/bin" cargo build
 	@target/debug/fencepost demo $${INPUT:+--input "$$INPUT"} $(if $(filter 1 yes true,$(KEEP)),--keep)
 
 test:
