@@ -3,10 +3,7 @@
 //!
 //! `FENCEPOST_SOAK_SECONDS` changes the length of what runs for a length (10 minutes).
 #![cfg(test)]
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test fails by panicking, helpers included"
-)]
+#![expect(dead_code, reason = "the kit serves the short tests too")]
 
 #[path = "it/agent.rs"]
 mod agent;

@@ -58,7 +58,7 @@ async fn an_agent_that_is_killed_again_and_again_leaves_nothing_behind() {
     let source = gateway.put_clip("/in", 20).await;
     let mut agent = Agent::paired(&gateway).await.with_stand_in(REAL);
     let mut strays = Vec::new();
-    for round in 0..15 {
+    for round in 0..15_u64 {
         agent.start();
         let mut session = gateway.session().await;
         for pid in strays.drain(..) {
@@ -79,7 +79,7 @@ async fn an_agent_that_is_killed_again_and_again_leaves_nothing_behind() {
         let params = if round % 2 == 0 { huge() } else { small() };
         session.lease(offer(source.clone(), params)).await;
         // At another moment of its work each time.
-        tokio::time::sleep(Duration::from_millis(u64::from(round % 5) * 150)).await;
+        tokio::time::sleep(Duration::from_millis(round % 5 * 150)).await;
         strays = agent.children();
         agent.kill_alone();
     }

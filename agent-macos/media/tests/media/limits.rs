@@ -215,36 +215,38 @@ async fn tools_that_are_missing_or_no_ffmpeg_are_told_apart_from_good_ones() {
     assert_eq!(good.version, kit.bench.tools.version);
 }
 
-#[cfg(target_os = "linux")]
-#[tokio::test]
-async fn no_zombie_is_left_after_many_failures() {
-    let mut kit = Kit::new().await;
-    let source = kit.base(1).await;
-    kit.bench.tools.ffprobe = stand_in(kit.sources.path(), "ffprobe", "echo no json");
-    for _ in 0..25 {
-        assert_eq!(
-            code(probe(&kit.bench, &source).await),
-            FailureCode::InternalError
-        );
-    }
-    kit.bench.tools.ffprobe = stand_in(kit.sources.path(), "ffprobe", "sleep 1000");
-    for _ in 0..25 {
-        let look = tokio::time::timeout(Duration::from_millis(20), probe(&kit.bench, &source));
-        assert!(look.await.is_err());
-    }
-    // Other tests have children too, but a zombie of theirs goes away.
-    assert!(soon(|| zombies() == 0).await, "{} zombies", zombies());
+/// One frame that lasts for twenty hours.
+async fn twenty_hours(kit: &Kit) -> PathBuf {
+    let frame = [
+        "-f",
+        "lavfi",
+        "-i",
+        "color=size=64x64:rate=1/72000",
+        "-frames:v",
+        "1",
+    ];
+    let coding = ["-c:v", "libx264", "-pix_fmt", "yuv420p"];
+    kit.make("long.mp4", &[&frame[..], &coding[..]].concat())
+        .await
 }
 
-#[cfg(target_os = "linux")]
-fn zombies() -> usize {
-    let own = std::process::id().to_string();
-    let output = std::process::Command::new("ps")
-        .args(["--ppid", &own, "-o", "stat="])
-        .output()
-        .expect("ps");
-    String::from_utf8_lossy(&output.stdout)
-        .lines()
-        .filter(|l| l.starts_with('Z'))
-        .count()
+#[tokio::test]
+async fn one_frame_of_twenty_hours_is_refused_and_where_it_was_sold_limited() {
+    let mut kit = Kit::new().await;
+    let source = twenty_hours(&kit).await;
+    let length = probe(&kit.bench, &source).await.unwrap().duration_seconds;
+    assert!(length.is_some_and(|length| length > 71_000.0), "{length:?}");
+    let params = json!({"codec": "h264", "fps": 60.0});
+    assert_eq!(
+        code(kit.run(&source, params.clone()).await),
+        FailureCode::InputInvalid
+    );
+    let mut sold = job(&source, &params);
+    sold.max_output_seconds = 80_000;
+    kit.bench.limits.run_time = Duration::from_secs(1);
+    let started = Instant::now();
+    let result = transcode(&kit.bench, &sold, &|_| ()).await;
+    assert_eq!(code(result), FailureCode::RuntimeExceeded);
+    assert!(started.elapsed() < Duration::from_secs(10));
+    assert_eq!(kit.work_files().len(), 0);
 }

@@ -3,8 +3,11 @@
 
 mod checks;
 mod children;
+mod colours;
 mod hostile;
 mod kit;
+mod leaks;
 mod limits;
 mod shapes;
+mod sync;
 mod transcodes;

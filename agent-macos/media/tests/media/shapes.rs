@@ -174,64 +174,6 @@ async fn stretched_pixels_become_square() {
 }
 
 #[tokio::test]
-async fn hdr_becomes_an_ordinary_picture_with_ordinary_tags() {
-    let kit = Kit::new().await;
-    let picture = [
-        "-f",
-        "lavfi",
-        "-i",
-        "testsrc2=size=160x90:rate=10:duration=1",
-    ];
-    let tags = "colorprim=bt2020:transfer=smpte2084:colormatrix=bt2020nc:log-level=error";
-    let coding = [
-        "-vf",
-        "format=yuv420p10le",
-        "-c:v",
-        "libx265",
-        "-x265-params",
-        tags,
-    ];
-    let source = kit
-        .make("pq.mp4", &[&picture[..], &coding[..]].concat())
-        .await;
-    assert!(
-        probe(&kit.bench, &source)
-            .await
-            .unwrap()
-            .main_video()
-            .unwrap()
-            .is_hdr()
-    );
-    let output = kit.run(&source, json!({"codec": "h264"})).await.unwrap();
-    let found = probe(&kit.bench, &output.file).await.unwrap();
-    let video = found.main_video().unwrap();
-    assert_eq!(video.pixel_format, "yuv420p");
-    let expected = if kit.bench.tools.tone_maps {
-        "bt709"
-    } else {
-        "smpte2084"
-    };
-    assert_eq!(video.transfer, expected);
-}
-
-#[tokio::test]
-async fn full_range_and_fine_colour_become_what_players_show() {
-    let kit = Kit::new().await;
-    let picture = [
-        "-f",
-        "lavfi",
-        "-i",
-        "testsrc2=size=160x90:rate=10:duration=1",
-    ];
-    for format in ["yuvj420p", "yuv422p", "yuv420p10le"] {
-        let args = [&picture[..], &["-c:v", "libx264", "-pix_fmt", format]].concat();
-        let source = kit.make("fine.mkv", &args).await;
-        let output = kit.run(&source, json!({"codec": "h264"})).await;
-        assert_eq!(output.unwrap().checked.frames, 10, "{format}");
-    }
-}
-
-#[tokio::test]
 async fn a_source_of_unknown_length_has_progress_without_percent() {
     let kit = Kit::new().await;
     let base = kit.base(1).await;
