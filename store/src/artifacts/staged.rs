@@ -11,6 +11,7 @@ use futures_util::{Stream, StreamExt as _};
 use object_store::path::Path as ObjectPath;
 use object_store::{MultipartUpload, ObjectStore, ObjectStoreExt as _, PutPayload};
 use sha2::{Digest as _, Sha256};
+use tokio::task::spawn_blocking;
 use uuid::Uuid;
 
 use super::{ASIDE, ArtifactError, ArtifactStore, object_path};
@@ -79,10 +80,33 @@ impl Staged {
             return Ok(());
         }
         let folder = target.parent().ok_or(io::ErrorKind::InvalidInput)?;
-        std::fs::create_dir_all(folder)?;
+        let new_folders = make_folders(folder)?;
         std::fs::rename(file, target)?;
         self.gone.store(true, Ordering::Release);
-        sync_folders(folder, self.target.parts().count())
+        sync_folders(folder, if new_folders { self.depth() } else { 1 })
+    }
+
+    /// Makes the folders that [`Staged::place`] needs, durably, so that little is left to do under
+    /// its lock.
+    pub async fn make_room(&self) -> Result<(), ArtifactError> {
+        let Some(target) = self.target_file.clone() else {
+            return Ok(());
+        };
+        let depth = self.depth();
+        let made = spawn_blocking(move || {
+            let folder = target.parent().ok_or(io::ErrorKind::InvalidInput)?;
+            if make_folders(folder)? {
+                sync_folders(folder, depth)?;
+            }
+            Ok::<_, io::Error>(())
+        });
+        made.await??;
+        Ok(())
+    }
+
+    /// How many folders there are from the store's own to the target's.
+    fn depth(&self) -> usize {
+        self.target.parts().count()
     }
 
     /// Removes the bytes and waits for it. Dropping does the same on disk; in a bucket, what is
@@ -103,6 +127,15 @@ impl Drop for Staged {
             tracing::warn!(file = %file.display(), %error, "bytes that nobody wants stay on disk");
         }
     }
+}
+
+/// Whether the folders had to be made.
+fn make_folders(folder: &Path) -> io::Result<bool> {
+    let missing = !folder.is_dir();
+    if missing {
+        std::fs::create_dir_all(folder)?;
+    }
+    Ok(missing)
 }
 
 /// Makes a rename durable, and the folders that were made for it, up to the store's own.

@@ -48,6 +48,7 @@ async fn receive(
         .await;
     let staged = staged.map_err(|error| refuse(&error))?;
     let stored = staged.stored();
+    staged.make_room().await.map_err(|error| refuse(&error))?;
     place(state, &grant, staged).await?;
     Ok(HttpResponse::Created().json(json!({
         "size_bytes": stored.size_bytes,

@@ -63,6 +63,33 @@ pub(super) struct PickedJob {
     pub(super) extension: &'static str,
 }
 
+/// A job that was locked.
+#[derive(Deserialize)]
+struct Waiting {
+    id: Uuid,
+    org_id: Uuid,
+    lane: String,
+    service: String,
+    params: Value,
+    barred: Vec<Uuid>,
+    shunned: Vec<Uuid>,
+}
+
+impl From<Waiting> for PickedJob {
+    fn from(job: Waiting) -> Self {
+        Self {
+            extension: extension(&job.service, &job.params),
+            candidate: Candidate {
+                job: JobId(job.id),
+                org: OrgId(job.org_id),
+                lane: job.lane,
+                barred: job.barred.into_iter().map(DeviceId).collect(),
+                shunned: job.shunned.into_iter().map(DeviceId).collect(),
+            },
+        }
+    }
+}
+
 impl LeaseRound {
     /// Slots offered = the smaller of what was pulled for and what is free by the attempt rows.
     pub(super) fn rooms(&self, locked: &Locked, picked: &Picked) -> Vec<DeviceRoom> {
@@ -115,7 +142,7 @@ pub(super) async fn pick(
     // Twice what can be leased, because some of it may be barred or locked by others.
     let most = i64::try_from(wanted * 2).unwrap_or(i64::MAX);
     let heads = most / i64::try_from(lanes.len().max(1)).unwrap_or(1) + 2;
-    let rows = sqlx::query!(
+    let row = sqlx::query!(
         r#"-- lease_round: count and pick
         with clock as materialized (
             select authority_now() as now
@@ -124,7 +151,7 @@ pub(super) async fn pick(
             where device_id = any($1) and ended_at is null group by device_id
         ), past as materialized (
             -- how the last attempts of each device ended, newest first
-            select d.id as device_id, a.ended_at,
+            select d.id as device_id, a.id, a.ended_at,
                 case
                     when a.accepted_at is null and a.failure_code = 'provider_offline' then 'returned'
                     when a.failure_code = 'device_fault'
@@ -154,24 +181,29 @@ pub(super) async fn pick(
             where id in (select id from chosen) and queue_key is not null
                 and admission_deadline > clock.now
             order by id for no key update of jobs skip locked
+        ), waiting as materialized (
+            select j.id, j.org_id, j.lane, j.service, j.params, j.queue_key,
+                -- devices that gave this job's offer back within five minutes
+                array(select device_id from attempts a
+                    where a.job_id = j.id and a.accepted_at is null
+                        and a.failure_code = 'provider_offline'
+                        and a.ended_at > clock.now - interval '5 minutes') as barred,
+                -- devices that failed or lost it
+                array(select device_id from attempts a
+                    where a.job_id = j.id and a.charged) as shunned
+            from j, clock
         )
+        -- one row: what is counted once is also sent once
         select clock.now as "now!",
-            coalesce((select jsonb_agg(p) from past p), '[]') as "past!",
-            j.id as "id?", j.org_id as "org_id?", j.lane as "lane?", j.service as "service?",
-            j.params as "params?",
+            coalesce((select jsonb_agg(p order by p.id desc) from past p
+                      where p.device_id in (select device_id from past where blame <> 'none')),
+                '[]') as "past!",
             coalesce((select jsonb_object_agg(id, live) from live_of_device), '{}')
                 as "live_of_device!",
             coalesce((select jsonb_object_agg(id, live) from live_of_org), '{}') as "live_of_org!",
-            -- devices that gave this job's offer back within five minutes
-            array(select device_id from attempts a
-                where a.job_id = j.id and a.accepted_at is null
-                    and a.failure_code = 'provider_offline'
-                    and a.ended_at > clock.now - interval '5 minutes') as "barred!",
-            -- devices that failed or lost it
-            array(select device_id from attempts a
-                where a.job_id = j.id and a.charged) as "shunned!"
-        from clock left join j on true
-        order by j.queue_key, j.id"#,
+            coalesce((select jsonb_agg(w order by w.queue_key, w.id) from waiting w), '[]')
+                as "jobs!"
+        from clock"#,
         &devices,
         &orgs,
         &lanes,
@@ -180,31 +212,16 @@ pub(super) async fn pick(
         most,
         i64::try_from(LOOK_BACK).unwrap_or(i64::MAX)
     )
-    .fetch_all(&mut **tx)
+    .fetch_one(&mut **tx)
     .await?;
-    let mut picked = Picked::default();
-    for row in rows {
-        picked.now = Some(row.now);
-        picked.past = read_json(row.past)?;
-        picked.live_of_device = read_json(row.live_of_device)?;
-        picked.live_of_org = read_json(row.live_of_org)?;
-        let (Some(id), Some(org), Some(lane), Some(service), Some(params)) =
-            (row.id, row.org_id, row.lane, row.service, row.params)
-        else {
-            continue;
-        };
-        picked.jobs.push(PickedJob {
-            candidate: Candidate {
-                job: JobId(id),
-                org: OrgId(org),
-                lane,
-                barred: row.barred.into_iter().map(DeviceId).collect(),
-                shunned: row.shunned.into_iter().map(DeviceId).collect(),
-            },
-            extension: extension(&service, &params),
-        });
-    }
-    Ok(picked)
+    let jobs: Vec<Waiting> = read_json(row.jobs)?;
+    Ok(Picked {
+        now: Some(row.now),
+        past: read_json(row.past)?,
+        live_of_device: read_json(row.live_of_device)?,
+        live_of_org: read_json(row.live_of_org)?,
+        jobs: jobs.into_iter().map(PickedJob::from).collect(),
+    })
 }
 
 /// File extension of the service's output; a service that this build does not know gets a plain one.
