@@ -11,7 +11,7 @@ use crate::world::{ATTEMPTS, JOBS, Pair, World};
 pub(crate) fn rename(world: &mut World, agents: &mut Agents) {
     let mut used = [1u64; JOBS];
     each(world, agents, |job, epoch| {
-        used[job] |= 1 << (*epoch).min(63)
+        used[job] |= 1 << (*epoch).min(63);
     });
     if used.iter().all(|used| (used + 1).is_power_of_two()) {
         return;

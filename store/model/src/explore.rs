@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use fencepost_domain::job::JobStatus;
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
 use crate::closing::ends_when_time_goes_on;
 use crate::epochs::rename;
 use crate::forget::forget;
 use crate::invariants::{Invariant, Transition};
+use crate::milestones::MILESTONES;
 use crate::moves::{Move, moves};
 use crate::network::{Agents, Packet};
 use crate::rules::{apply, tick};
@@ -78,7 +78,7 @@ pub fn explore(scope: Scope, threads: usize) -> Finding {
             ));
         }
     }
-    let unreached = MILESTONES.iter().map(|(name, _)| *name);
+    let unreached = MILESTONES.iter().filter(|one| (one.is_expected)(&scope));
     Finding {
         states: checker.unique_state_count(),
         transitions: checker.state_count(),
@@ -86,6 +86,7 @@ pub fn explore(scope: Scope, threads: usize) -> Finding {
         took: started.elapsed(),
         broken,
         unreached: unreached
+            .map(|one| one.name)
             .filter(|name| !discoveries.contains_key(name))
             .collect(),
     }
@@ -180,7 +181,7 @@ impl Model for Exploration {
         ];
         let ends = |model: &Self, state: &State| ends_when_time_goes_on(&state.world, &model.scope);
         properties.push(Property::always(Invariant::EveryJobEnds.id(), ends));
-        properties.extend(MILESTONES.map(|(name, is_there)| Property::sometimes(name, is_there)));
+        properties.extend(MILESTONES.map(|one| Property::sometimes(one.name, one.is_reached)));
         properties
     }
 }
@@ -218,43 +219,4 @@ impl Exploration {
             state.agents.answer(&before, &step, &after, in_flight);
         }
     }
-}
-
-type Milestone = (&'static str, fn(&Exploration, &State) -> bool);
-
-/// What a world must come to, or its promises were kept by doing nothing.
-const MILESTONES: [Milestone; 8] = [
-    ("a job succeeds", |_, state| {
-        has(state, JobStatus::Succeeded)
-    }),
-    ("a job fails", |_, state| has(state, JobStatus::Failed)),
-    ("a job is cancelled after it was accepted", |_, state| {
-        let mut jobs = state.world.jobs();
-        jobs.any(|(_, job)| job.was_cancelling && job.status == JobStatus::Cancelled)
-    }),
-    ("a budget is used up", |model, state| {
-        let mut jobs = state.world.jobs();
-        jobs.any(|(_, job)| job.charged == model.scope.max_attempts)
-    }),
-    ("the last attempt is reached", |model, state| {
-        state.world.attempts().count() == usize::from(model.scope.attempts)
-    }),
-    ("a resume's welcome may be lost", |_, state| {
-        state
-            .world
-            .attempts()
-            .any(|(_, one)| one.replaced.is_some())
-    }),
-    ("a verification is taken over", |_, state| {
-        let mut attempts = state.world.attempts();
-        attempts.any(|(_, one)| one.pickup > 1 && one.tickets.count_ones() > 1)
-    }),
-    ("the clock is behind its mark", |_, state| {
-        let is_live = state.world.attempts().any(|(_, one)| one.status.is_live());
-        is_live && state.world.clock.has_regressed()
-    }),
-];
-
-fn has(state: &State, status: JobStatus) -> bool {
-    state.world.jobs().any(|(_, job)| job.status == status)
 }

@@ -32,15 +32,15 @@ pub(crate) fn forget(world: &mut World, agents: &mut Agents, network: Network) {
         agents.known[at] = None;
         for slot in &mut agents.net {
             match slot.as_mut().map(|flying| &mut flying.packet) {
-                Some(Packet::Offer { attempt, .. } | Packet::Frame { attempt, .. }) => {
-                    if *attempt == at {
-                        *slot = None;
-                    }
+                Some(Packet::Offer { attempt, .. } | Packet::Frame { attempt, .. })
+                    if *attempt == at =>
+                {
+                    *slot = None;
                 }
+                Some(Packet::Offer { .. } | Packet::Frame { .. }) | None => {}
                 Some(Packet::Welcome { kept: held, .. } | Packet::Hello(Hello { held, .. })) => {
                     held[at] = None;
                 }
-                None => {}
             }
         }
         agents.net.sort_unstable();

@@ -22,6 +22,7 @@ mod epochs;
 mod explore;
 mod forget;
 mod invariants;
+mod milestones;
 mod moves;
 mod network;
 pub mod rules;

@@ -15,40 +15,44 @@ pub fn bounded() -> Vec<(&'static str, Scope)> {
     };
     vec![
         (
-            "open, one device and one job",
+            "open-small",
             Scope {
                 devices: 1,
-                ..small(Scope::two_devices(Network::Open))
-            },
-        ),
-        (
-            "open, two devices",
-            Scope {
-                jumps: 0,
                 max_attempts: 1,
                 ..small(Scope::two_devices(Network::Open))
             },
         ),
         (
-            "open, two jobs",
+            "open-devices-small",
             Scope {
                 jumps: 0,
-                operators: false,
+                sessions: 1,
+                max_attempts: 1,
+                frames: FEW_FRAMES,
+                ..small(Scope::two_devices(Network::Open))
+            },
+        ),
+        (
+            "open-jobs-small",
+            Scope {
+                jumps: 0,
                 sessions: 1,
                 pickups: 1,
                 max_attempts: 1,
+                operators: false,
+                frames: &[Frame::Progress, Frame::Commit],
                 ..small(Scope::two_jobs(Network::Open))
             },
         ),
         (
-            "two in flight",
+            "counted-small",
             Scope {
                 devices: 1,
                 attempts: 1,
                 max_attempts: 1,
-                sessions: 3,
+                jumps: 0,
                 operators: false,
-                frames: FEW_FRAMES,
+                frames: &[Frame::Progress, Frame::Commit],
                 ..small(Scope::two_devices(Network::Counted { in_flight: 2 }))
             },
         ),
