@@ -170,18 +170,18 @@ pub fn transcode(upload: &str) -> Value {
 /// A second of a small film, which is also a right output of a transcode to H.264.
 pub async fn clip() -> &'static [u8] {
     static CLIP: OnceCell<Vec<u8>> = OnceCell::const_new();
-    CLIP.get_or_init(|| film(1)).await
+    CLIP.get_or_init(|| film(1, 96, 64)).await
 }
 
-/// A small film of so many seconds.
-pub async fn film(seconds: u32) -> Vec<u8> {
+/// A film of so many seconds, with sound.
+pub async fn film(seconds: u32, width: u32, height: u32) -> Vec<u8> {
     let folder = tempfile::tempdir().expect("a folder can be made");
     let file = folder.path().join("clip.mp4");
     let tools = Tools::find(&Overrides::default()).await.expect("FFmpeg");
     let clip = Clip {
         seconds,
-        width: 96,
-        height: 64,
+        width,
+        height,
         sound: true,
     };
     clip.write(&tools, &file).await.expect("a clip");

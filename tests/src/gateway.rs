@@ -2,7 +2,7 @@
 //! artifacts, a signing key, an org with credit.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use fencepost_domain::duration::LeaseDuration;
@@ -17,6 +17,7 @@ use sqlx::{Connection as _, PgConnection};
 use tempfile::TempDir;
 
 use crate::agent_client::Device;
+use crate::agent_process::AgentProcess;
 use crate::buyer::Buyer;
 use crate::clock::Clock;
 use crate::db::TestDb;
@@ -132,6 +133,7 @@ impl Site {
         let folder = self.folder.path();
         let path = |name: &str| folder.join(name).to_str().expect("a plain path").to_owned();
         let mut command = Command::new(program("fencepost"));
+        command.stdin(Stdio::null());
         command.args(["serve", "--config", &path("fencepost.toml")]);
         for (key, value) in [
             ("database.url_file", path("database.url")),
@@ -181,6 +183,12 @@ impl Site {
     pub async fn device(&self, gateway: &TestGateway, name: &str) -> Device {
         let code = self.enrollment(None).await;
         Device::pair(gateway, &code, name).await
+    }
+
+    /// A real agent that was paired by its own command; not running.
+    pub async fn agent(&self, url: &str, name: &str) -> AgentProcess {
+        let code = self.enrollment(None).await;
+        AgentProcess::paired(url, &code, name).await
     }
 
     /// Another org, with credit, and its buyer.

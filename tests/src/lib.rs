@@ -17,12 +17,17 @@
 //! - [`agent_client`]: a protocol client that poses as an agent.
 //! - [`agent_frames`]: what it says about a lease.
 //! - [`buyer`]: an HTTP client with an API key.
-//! - [`processes`]: programs started, frozen, killed and never left behind; real agents.
+//! - [`processes`]: programs started, frozen, killed and never left behind.
+//! - [`agent_process`]: the real agent.
+//! - [`stand_ins`]: programs that stand in for FFmpeg.
+//! - [`stage`]: gateways on a Postgres of their own, to be stopped and killed.
+//! - [`line`]: a line between two that can be slow, silent, and led elsewhere.
 //! - [`wait`]: waiting for a condition.
 #![warn(missing_docs)]
 
 pub mod agent_client;
 pub mod agent_frames;
+pub mod agent_process;
 pub mod blocker;
 pub mod buyer;
 pub mod checker;
@@ -31,10 +36,13 @@ pub mod counters;
 pub mod db;
 pub mod gateway;
 pub mod lease;
+pub mod line;
 pub mod looks;
 pub mod processes;
 pub mod proxy;
 pub mod server;
+pub mod stage;
+pub mod stand_ins;
 pub mod wait;
 pub mod world;
 
@@ -43,5 +51,7 @@ pub use clock::Clock;
 pub use db::TestDb;
 pub use gateway::{Site, TestGateway};
 pub use lease::{Device, Lease};
+pub use line::Line;
 pub use proxy::Proxy;
+pub use stage::Stage;
 pub use world::World;

@@ -3,19 +3,14 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::Write as _;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Output, Stdio};
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
-use fencepost_media::{Overrides, Tools};
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
-use tempfile::TempDir;
 
-use crate::gateway::TestGateway;
-use crate::wait::{PATIENCE, until, until_some};
+use crate::wait::PATIENCE;
 
 /// The product's program of this name, built from the same tree.
 pub fn program(name: &str) -> PathBuf {
@@ -91,7 +86,6 @@ impl Process {
             .expect("the log can be written");
         let stdout = log.try_clone().expect("a file has many handles");
         let child = command
-            .stdin(Stdio::null())
             .stdout(stdout)
             .stderr(log)
             .spawn()
@@ -232,158 +226,4 @@ pub async fn run(name: &str, args: &[&str], environment: &[(&str, &str)]) -> Out
         .await
         .expect("it ends")
         .expect("it starts")
-}
-
-/// Writes a shell script that stands in for a program, and gives its path.
-pub fn stand_in(folder: &Path, name: &str, script: &str) -> PathBuf {
-    let path = folder.join(name);
-    // Under another name first: a program that is open for writing cannot be started.
-    let unfinished = folder.join(format!("{name}.new"));
-    std::fs::write(&unfinished, format!("#!/bin/sh\n{script}\n")).expect("it can be written");
-    let mode = std::fs::Permissions::from_mode(0o755);
-    std::fs::set_permissions(&unfinished, mode).expect("it can be made a program");
-    std::fs::rename(&unfinished, &path).expect("it can be renamed");
-    path
-}
-
-/// An FFmpeg that does nothing for as long as a file is there, and then what it is told.
-pub struct HeldFfmpeg {
-    /// The program to configure.
-    pub program: PathBuf,
-    flag: PathBuf,
-}
-
-impl HeldFfmpeg {
-    /// One that is held from the beginning; its files go into `folder`.
-    pub async fn in_folder(folder: &Path) -> Self {
-        let tools = Tools::find(&Overrides::default()).await.expect("FFmpeg");
-        let flag = folder.join("held");
-        std::fs::write(&flag, "").expect("a file can be made");
-        let script = format!(
-            r#"case "$*" in
-    *-version*|*-filters*|*-encoders*) ;;
-    *) while [ -e "{flag}" ]; do sleep 0.05; done ;;
-esac
-exec "{ffmpeg}" "$@""#,
-            flag = flag.display(),
-            ffmpeg = tools.ffmpeg.display()
-        );
-        let program = stand_in(folder, "held-ffmpeg", &script);
-        Self { program, flag }
-    }
-
-    /// Lets it and all later ones do their work.
-    pub fn let_go(&self) {
-        std::fs::remove_file(&self.flag).expect("it was held");
-    }
-
-    /// Its path as a setting.
-    pub fn path(&self) -> &str {
-        self.program.to_str().expect("a plain path")
-    }
-}
-
-/// A real agent: its state folder, and its process once it was started.
-pub struct AgentProcess {
-    state: TempDir,
-    process: Option<Process>,
-    arguments: Vec<String>,
-}
-
-impl AgentProcess {
-    /// An agent that was paired by its own command with this code.
-    pub async fn paired(gateway: &TestGateway, code: &str, name: &str) -> Self {
-        let state = tempfile::tempdir().expect("a folder can be made");
-        let folder = state.path().to_str().expect("a plain path").to_owned();
-        let output = run(
-            "fencepost-agent",
-            &[
-                "pair",
-                "--gateway",
-                &gateway.url,
-                "--state-dir",
-                &folder,
-                "--name",
-                name,
-            ],
-            &[("FENCEPOST_ENROLLMENT_CODE", code)],
-        )
-        .await;
-        assert!(output.status.success(), "{output:?}");
-        Self {
-            state,
-            process: None,
-            arguments: Vec::new(),
-        }
-    }
-
-    /// The same with more arguments for `run`, such as `--ffmpeg`.
-    pub fn with(mut self, arguments: &[&str]) -> Self {
-        self.arguments = arguments.iter().map(|&word| word.to_owned()).collect();
-        self
-    }
-
-    /// Starts it, logging everything.
-    pub fn start(&mut self) {
-        let mut command = Command::new(program("fencepost-agent"));
-        command
-            .args(["run", "--log", "text", "--state-dir"])
-            .arg(self.state.path())
-            .args(&self.arguments)
-            .env("RUST_LOG", "debug");
-        self.process = Some(Process::start(&mut command, &self.path("log.txt")));
-    }
-
-    /// Its process, which must have been started.
-    pub fn process(&mut self) -> &mut Process {
-        self.process.as_mut().expect("it was started")
-    }
-
-    /// A file or folder in its state folder.
-    pub fn path(&self, name: &str) -> PathBuf {
-        self.state.path().join(name)
-    }
-
-    /// Everything it has printed.
-    pub fn log(&self) -> String {
-        self.process.as_ref().map(Process::log).unwrap_or_default()
-    }
-
-    /// The secret in its credential file.
-    pub fn device_token(&self) -> String {
-        let bytes = std::fs::read(self.path("device.json")).expect("it was paired");
-        let file: Value = serde_json::from_slice(&bytes).expect("it is JSON");
-        file["device_token"].as_str().expect("a text").to_owned()
-    }
-
-    /// The leases in its outbox.
-    pub fn leases(&self) -> Vec<Value> {
-        let Ok(entries) = std::fs::read_dir(self.path("leases")) else {
-            return Vec::new();
-        };
-        entries
-            .filter_map(|entry| std::fs::read(entry.ok()?.path()).ok())
-            .filter_map(|bytes| serde_json::from_slice(&bytes).ok())
-            .collect()
-    }
-
-    /// Waits for the first lease in its outbox that is as wanted.
-    pub async fn lease(&self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
-        until_some(what, || async {
-            self.leases().into_iter().find(|lease| wanted(lease))
-        })
-        .await
-    }
-
-    /// Waits until it does nothing: no child, no workspace, no lease.
-    pub async fn is_idle(&mut self) {
-        let process = self.process.as_ref().expect("it was started");
-        until("an idle agent", || async {
-            let workspaces = std::fs::read_dir(self.state.path().join("work"));
-            process.descendants().is_empty()
-                && self.leases().is_empty()
-                && workspaces.is_ok_and(|mut entries| entries.next().is_none())
-        })
-        .await;
-    }
 }

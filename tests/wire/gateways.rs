@@ -6,7 +6,7 @@ use fencepost_tests::Site;
 use fencepost_tests::agent_frames::{accept, commit, declared, progress, resumed};
 use fencepost_tests::buyer::clip;
 use fencepost_tests::gateway::{ACCEPT, TTL};
-use fencepost_tests::processes::HeldFfmpeg;
+use fencepost_tests::stand_ins::HeldFfmpeg;
 
 use crate::refused;
 

@@ -1,6 +1,8 @@
 //! Tests of the real gateway, and of the real agent, over HTTP and WebSockets: what travels, in what
 //! order, and what becomes of it when somebody does not behave.
 
+mod auth;
+mod blobs;
 mod cancel;
 mod commit;
 mod config;
@@ -9,7 +11,10 @@ mod frames;
 mod gateways;
 mod health;
 mod leasing;
+mod payloads;
 mod progress;
+mod real_agent;
+mod secrets;
 mod sessions;
 mod slots;
 mod stale;

@@ -8,7 +8,7 @@ use fencepost_tests::Site;
 use fencepost_tests::agent_frames::{commit, declared, fail, progress, release};
 use fencepost_tests::buyer::clip;
 use fencepost_tests::gateway::{CREDIT, HELD, TTL};
-use fencepost_tests::processes::HeldFfmpeg;
+use fencepost_tests::stand_ins::HeldFfmpeg;
 use fencepost_tests::wait::until;
 use reqwest::StatusCode;
 
