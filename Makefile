@@ -1,6 +1,6 @@
 # What a developer types. Each target says what it does and installs what it needs.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check prepare
+.PHONY: help demo test check prepare model mutants
 
 INPUT ?=
 KEEP ?=
@@ -12,6 +12,8 @@ help:
 	@echo '                                 middle. Takes about a minute; results in demo-output/.'
 	@echo '                                 KEEP=1 leaves all of it running and says how to stop it.'
 	@echo 'make test                        All tests, on real Postgres and real FFmpeg.'
+	@echo 'make model                       Explore the whole execution model (docs/evidence/model.md).'
+	@echo 'make mutants                     Break the rules one by one; each break must fail a test.'
 	@echo 'make check                       Formatter, linter, documentation, committed query data.'
 	@echo 'make prepare                     Rewrite .sqlx after a migration or a query has changed.'
 
@@ -32,3 +34,13 @@ check:
 prepare:
 	@.ci/install-deps
 	@PATH="$$PATH:$$HOME/.cargo/bin" .ci/prepare-sqlx
+
+# Minutes with optimisation on two cores; a bounded part of it runs in `make test`.
+model:
+	@PATH="$$PATH:$$HOME/.cargo/bin" cargo run --release -p fencepost-model $(if $(NAME),-- '$(NAME)')
+
+# What is left out, and why, is in .cargo/mutants.toml.
+mutants:
+	@PATH="$$PATH:$$HOME/.cargo/bin"; cargo mutants --version >/dev/null 2>&1 || \
+		{ echo 'missing: cargo-mutants; run: cargo install --locked cargo-mutants'; exit 1; }; \
+		CARGO_PROFILE_DEV_DEBUG=none cargo mutants -p fencepost-domain --output target

@@ -238,8 +238,10 @@ fn counted(world: &World, agents: &Agents, scope: &Scope, room: bool, out: &mut 
     for (at, flying) in agents.net.iter().enumerate() {
         let Some(flying) = flying else { continue };
         out.push(Move::Lose(at));
-        // One socket hands over one hello once.
-        let may_double = !flying.is_copy && !matches!(flying.packet, Packet::Hello(_));
+        // A gateway hears one hello of a socket, until it has told its agent that it failed.
+        let is_heard_once =
+            matches!(flying.packet, Packet::Hello(_)) && !scope.has(Fault::HearsHelloTwice);
+        let may_double = !flying.is_copy && !is_heard_once;
         for keep in [false, true] {
             if keep && !may_double {
                 continue;

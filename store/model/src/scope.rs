@@ -117,6 +117,8 @@ pub enum Fault {
     ReconcilesOwnSession,
     /// A hello of an older session is heard.
     HearsOlderSession,
+    /// A session that was welcomed is heard again when it repeats its hello.
+    HearsHelloTwice,
     /// A verdict settles although another gateway has taken over.
     NoVerificationEpoch,
     /// A clock behind its mark is believed.
@@ -129,7 +131,7 @@ pub enum Fault {
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::NoEpochCheck,
         Self::NoTokenCheck,
         Self::NoExpiryReCheck,
@@ -144,6 +146,7 @@ impl Fault {
         Self::ReplacedPairOutlivesNewOne,
         Self::ReconcilesOwnSession,
         Self::HearsOlderSession,
+        Self::HearsHelloTwice,
         Self::NoVerificationEpoch,
         Self::BelievesRegressedClock,
         Self::RevokeKeepsCounter,
