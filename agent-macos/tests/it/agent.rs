@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process};
 use serde_json::Value;
 
 use crate::gateway::{CODE, Gateway};
@@ -279,6 +279,21 @@ pub(crate) fn real_program(name: &str) -> String {
 
 /// Hands everything over to the real FFmpeg.
 pub(crate) const REAL: &str = "exec $FFMPEG \"$@\"";
+
+/// Whether a process still runs. A zombie, which nobody may reap in a container, does not.
+pub(crate) fn is_running(pid: Pid) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
+    match stat {
+        Ok(stat) => !stat
+            .rsplit_once(')')
+            .unwrap()
+            .1
+            .trim_start()
+            .starts_with('Z'),
+        Err(_) if cfg!(target_os = "linux") => false,
+        Err(_) => test_kill_process(pid).is_ok(),
+    }
+}
 
 /// Waits until something is so.
 pub(crate) async fn eventually(what: &str, is_so: impl Fn() -> bool) {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use fencepost_protocol::{AgentEnvelope, GatewayFrame};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
-use crate::agent::{Agent, REAL, eventually, stand_in};
+use crate::agent::{Agent, REAL, eventually, is_running, stand_in};
 use crate::gateway::{Gateway, Trouble};
 use crate::session::{INTERVALS, Session, content, offer, small, word};
 
@@ -162,18 +162,4 @@ async fn an_expired_link_is_asked_for_again_and_the_attempt_goes_on() {
     let commit = session.until("commit").await;
     assert_eq!(content(&commit)["output"]["object_key"], "key-of/fresh-out");
     assert!(gateway.objects.get("/fresh-out").is_some());
-}
-
-fn is_running(pid: Pid) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
-    match stat {
-        Ok(stat) => !stat
-            .rsplit_once(')')
-            .unwrap()
-            .1
-            .trim_start()
-            .starts_with('Z'),
-        Err(_) if cfg!(target_os = "linux") => false,
-        Err(_) => test_kill_process(pid).is_ok(),
-    }
 }

@@ -5,6 +5,7 @@ use rustix::process::Signal;
 
 use crate::agent::{Agent, eventually};
 use crate::gateway::Gateway;
+use crate::load::renewals_under_load;
 use crate::session::{INTERVALS, Session, content, huge, offer, small, token, word};
 
 const STOPPED_WITHIN: Duration = Duration::from_secs(2);
@@ -182,4 +183,9 @@ async fn an_unanswered_renewal_brings_a_new_socket_and_the_encoder_goes_on() {
     assert_eq!(content(&progress)["lease_epoch"], 2);
     second.until_encoding().await;
     assert_eq!(agent.children(), encoder);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn renewals_are_on_time_while_all_cores_are_busy() {
+    renewals_under_load(Duration::from_secs(15)).await;
 }

@@ -103,8 +103,3 @@ async fn listen(session: &mut Session, heard: &mut Heard) {
         }
     }
 }
-
-#[tokio::test(flavor = "multi_thread")]
-async fn renewals_are_on_time_while_all_cores_are_busy() {
-    renewals_under_load(Duration::from_secs(15)).await;
-}
