@@ -7,6 +7,7 @@ use fencepost_media::{Encoder, FailureCode, MediaFailure, Overrides, Tools, prob
 use serde_json::json;
 
 use crate::kit::{Kit, code, is_reaped, job, pid_in, soon, stand_in};
+use crate::leaks;
 
 /// Long enough that it has not ended when it is stopped.
 async fn long_source(kit: &Kit) -> PathBuf {
@@ -249,4 +250,12 @@ async fn one_frame_of_twenty_hours_is_refused_and_where_it_was_sold_limited() {
     assert_eq!(code(result), FailureCode::RuntimeExceeded);
     assert!(started.elapsed() < Duration::from_secs(10));
     assert_eq!(kit.work_files().len(), 0);
+}
+
+#[tokio::test]
+async fn no_zombie_is_left_after_failing_at_every_step() {
+    leaks::rounds(leaks::STEPS.len() * 5).await;
+    // Other tests have children too, but a zombie of theirs goes away.
+    let none = || !leaks::children().iter().any(|child| child.starts_with('Z'));
+    assert!(soon(none).await, "{:?}", leaks::children());
 }
