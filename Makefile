@@ -1,6 +1,6 @@
 # What a developer types. Each target says what it does and installs what it needs.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check prepare model mutants
+.PHONY: help demo test soak check prepare model mutants
 
 INPUT ?=
 KEEP ?=
@@ -12,6 +12,7 @@ help:
 	@echo '                                 middle. Takes about a minute; results in demo-output/.'
 	@echo '                                 KEEP=1 leaves all of it running and says how to stop it.'
 	@echo 'make test                        All tests, on real Postgres and real FFmpeg.'
+	@echo 'make soak [SOAK_SECONDS=600]     The long tests: mixed load with random kills, and more.'
 	@echo 'make model                       Explore the whole execution model (docs/evidence/model.md).'
 	@echo 'make mutants                     Break the rules one by one; each break must fail a test.'
 	@echo 'make check                       Formatter, linter, documentation, committed query data.'
@@ -27,6 +28,10 @@ demo:
 
 test:
 	@.ci/test
+
+# SOAK_SECONDS and SOAK_SEED reach it through the environment.
+soak:
+	@SOAK_SECONDS="$(SOAK_SECONDS)" SOAK_SEED="$(SOAK_SEED)" .ci/soak
 
 check:
 	@.ci/check

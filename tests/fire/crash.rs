@@ -1,5 +1,7 @@
 //! A gateway dies at each point of each transaction: the next one and the client's repeat bring job,
 //! attempt, hold, event and slot to one consistent end. The kit's checker judges the rows.
+//!
+//! The points are there only in a gateway that was built with the tests (`cargo build --workspace`).
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::time::Duration;
