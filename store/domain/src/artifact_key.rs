@@ -2,7 +2,8 @@
 //!
 //! Outputs are named by attempt, so two attempts of one job can never overwrite each other; the
 //! copy that is verified and served is named by verification epoch, a key that no grant ever
-//! covered.
+//! covered. There are no folders per job: making one costs more than all else that an output costs,
+//! and nobody would ever remove it.
 
 use crate::ids::{AttemptId, JobId, UploadId};
 
@@ -13,10 +14,10 @@ pub fn upload(id: UploadId) -> String {
 
 /// Where an attempt's agent may write its output.
 pub fn attempt_output(job: JobId, attempt: AttemptId, extension: &str) -> String {
-    format!("outputs/{job}/{attempt}/output.{extension}")
+    format!("outputs/{job}.{attempt}.{extension}")
 }
 
 /// The copy of an attempt's output that is verified, and served if it is good.
 pub fn verified_copy(job: JobId, attempt: AttemptId, verification_epoch: i64) -> String {
-    format!("verified/{job}/{attempt}/{verification_epoch}")
+    format!("verified/{job}.{attempt}.{verification_epoch}")
 }

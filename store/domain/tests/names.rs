@@ -51,6 +51,16 @@ fn labels_of_jobs_are_those_of_json() {
 }
 
 #[test]
+fn exactly_three_statuses_end_a_job() {
+    let terminal: Vec<_> = JobStatus::ALL
+        .into_iter()
+        .filter(|status| status.is_terminal())
+        .map(JobStatus::as_str)
+        .collect();
+    assert_eq!(terminal, ["succeeded", "failed", "cancelled"]);
+}
+
+#[test]
 fn a_phase_is_the_status_of_its_name() {
     for phase in [
         Phase::Leased,

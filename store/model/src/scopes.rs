@@ -59,13 +59,14 @@ pub fn bounded() -> Vec<(&'static str, Scope)> {
     ]
 }
 
-/// What `make model` explores.
+/// What `make model` explores: minutes each, with optimisation, on two cores.
 pub fn full() -> Vec<(&'static str, Scope)> {
     let counted = |in_flight| Network::Counted { in_flight };
     let few = |scope: Scope| Scope {
         frames: FEW_FRAMES,
         operators: false,
         resumes: 1,
+        attempts: 2,
         ..scope
     };
     let mut all = bounded();
@@ -74,14 +75,25 @@ pub fn full() -> Vec<(&'static str, Scope)> {
         (
             "open-jobs",
             Scope {
+                attempts: 3,
                 jumps: 0,
-                ..Scope::two_jobs(Network::Open)
+                pickups: 1,
+                ..few(Scope::two_jobs(Network::Open))
             },
         ),
         (
             "counted-devices",
             Scope {
-                attempts: 2,
+                jumps: 0,
+                pickups: 1,
+                max_attempts: 1,
+                ..few(Scope::two_devices(counted(2)))
+            },
+        ),
+        (
+            "counted-clock",
+            Scope {
+                devices: 1,
                 ..few(Scope::two_devices(counted(2)))
             },
         ),
@@ -89,7 +101,9 @@ pub fn full() -> Vec<(&'static str, Scope)> {
             "counted-jobs",
             Scope {
                 jumps: 0,
-                attempts: 2,
+                pickups: 1,
+                max_attempts: 1,
+                frames: &[Frame::Progress, Frame::Commit],
                 ..few(Scope::two_jobs(counted(2)))
             },
         ),
@@ -97,8 +111,10 @@ pub fn full() -> Vec<(&'static str, Scope)> {
             "counted-three",
             Scope {
                 devices: 1,
-                attempts: 2,
                 sessions: 3,
+                jumps: 0,
+                pickups: 1,
+                max_attempts: 1,
                 ..few(Scope::two_devices(counted(3)))
             },
         ),

@@ -1,15 +1,17 @@
-//! Every socket is an open file, here and in the gateway, which inherits our limit.
+//! Every socket is an open file here, and two in the gateway, which inherits our limit: it keeps a
+//! second handle on each connection, to cut it when its peer does not read.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::error::LoadError;
 
+const FILES_PER_SOCKET: u64 = 2;
 /// Files that are open besides the sockets: the database, logs, pipes, libraries.
 const OTHERS: u64 = 256;
 
 /// Sees to it that `sockets` can be open at once, raising the soft limit where that is enough.
 pub(crate) fn reserve(sockets: u64) -> Result<(), LoadError> {
-    let needed = sockets + OTHERS;
+    let needed = sockets * FILES_PER_SOCKET + OTHERS;
     let limit = getrlimit(Resource::Nofile);
     // No limit is written as none.
     if limit.current.is_none_or(|current| current >= needed) {
@@ -40,7 +42,7 @@ mod tests {
         let refusal = reserve(allowed).unwrap_err().to_string();
         assert!(refusal.contains(&allowed.to_string()), "{refusal}");
         assert!(
-            refusal.contains(&(allowed + OTHERS).to_string()),
+            refusal.contains(&(allowed * FILES_PER_SOCKET + OTHERS).to_string()),
             "{refusal}"
         );
     }

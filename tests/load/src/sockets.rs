@@ -1,5 +1,8 @@
 //! A device's WebSocket, and the first words on it.
 
+use std::net::SocketAddr;
+use std::time::Duration;
+
 use fencepost_domain::ids::{InstanceId, RequestId};
 use fencepost_domain::service::{Capability, ServiceName};
 use fencepost_protocol::{
@@ -7,7 +10,6 @@ use fencepost_protocol::{
 };
 use fencepost_store::secrets::Credential;
 use futures_util::{SinkExt as _, StreamExt as _};
-use std::net::SocketAddr;
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::tungstenite::http::HeaderValue;
@@ -20,6 +22,8 @@ use crate::error::LoadError;
 
 /// Small buffers: thousands of these sockets live in one process.
 const BUFFER_BYTES: usize = 4 * 1024;
+
+const WELCOME_WITHIN: Duration = Duration::from_secs(30);
 
 /// A socket on which the gateway has said welcome.
 pub(crate) struct Socket {
@@ -35,6 +39,15 @@ impl Socket {
         token: &Credential,
         slots: u32,
     ) -> Result<Self, LoadError> {
+        let opening = tokio::time::timeout(WELCOME_WITHIN, Self::dial(gateway, token, slots));
+        opening.await.unwrap_or_else(|_| {
+            let waited = WELCOME_WITHIN.as_secs();
+            let what = format!("a device was not welcomed within {waited} s");
+            Err(LoadError::Unexpected(what))
+        })
+    }
+
+    async fn dial(gateway: SocketAddr, token: &Credential, slots: u32) -> Result<Self, LoadError> {
         let mut request = format!("ws://{gateway}/v1/provider/ws")
             .into_client_request()
             .map_err(Box::new)?;
