@@ -21,7 +21,7 @@
 //! - [`agent_process`]: the real agent.
 //! - [`stand_ins`]: programs that stand in for FFmpeg.
 //! - [`stage`]: gateways on a Postgres of their own, to be stopped and killed.
-//! - [`line`]: a line between two that can be slow, silent, and led elsewhere.
+//! - [`mod@line`]: a line between two that can be slow, silent, and led elsewhere.
 //! - [`wait`]: waiting for a condition.
 #![warn(missing_docs)]
 
