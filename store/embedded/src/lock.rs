@@ -11,7 +11,7 @@ use crate::files;
 /// server does not hold it.
 #[derive(Debug)]
 pub(crate) struct Lock {
-    _file: File,
+    file: File,
 }
 
 impl Lock {
@@ -38,6 +38,14 @@ impl Lock {
         file.set_len(0)
             .and_then(|()| writeln!(file, "{}", std::process::id()))
             .map_err(EmbeddedError::io("write", &path))?;
-        Ok(Self { _file: file })
+        Ok(Self { file })
+    }
+}
+
+impl Drop for Lock {
+    /// Closing alone would not do: a child that another thread is starting just now holds a copy of
+    /// the descriptor until it has become its program.
+    fn drop(&mut self) {
+        let _ = self.file.unlock();
     }
 }
