@@ -16,7 +16,7 @@ use std::collections::HashMap;
 use actix::{
     Actor, ActorFutureExt, AsyncContext, Context, Handler, MessageResult, Recipient, WrapFuture,
 };
-use fencepost_domain::ids::AttemptId;
+use fencepost_domain::ids::{AttemptId, DeviceId, SessionNumber};
 use fencepost_store::tx::begin_verification::{CommitAnswer, CommitRequest, VerificationTicket};
 use fencepost_store::tx::end_by_agent::{AgentEnd, AgentEndAnswer};
 use fencepost_store::tx::settle_commit::{Settle, Settled};
@@ -27,7 +27,7 @@ use crate::batch::{Batcher, batch_call};
 use crate::matcher::Matcher;
 use crate::messages::{
     CommitAttempt, CommitProgress, EndAttempt, FromFinalizer, Nudge, ProveEnded, ReturnOffers,
-    Snapshot, TakeOver,
+    SessionEnded, Snapshot, TakeOver,
 };
 use crate::registry::{Registry, RouteEnds};
 use crate::settings::ActorSettings;
@@ -54,6 +54,8 @@ pub struct FinalizerLinks {
     pub settle: Batcher<SettleCall>,
     /// Ends attempts, many at a time.
     pub end: Batcher<EndCall>,
+    /// Notes closed sockets, many at a time.
+    pub end_session: Batcher<EndSessionCall>,
     /// Checks outputs.
     pub verifier: Handle<Verifier>,
     /// Routes ends to sessions.
@@ -75,6 +77,10 @@ batch_call! {
 batch_call! {
     /// `end_by_agent` as a batch.
     EndCall = end_by_agent(AgentEnd) -> AgentEndAnswer, about |one| one.claim.attempt
+}
+batch_call! {
+    /// `end_sessions` as a batch.
+    EndSessionCall = end_sessions((DeviceId, SessionNumber)) -> bool
 }
 
 impl Finalizer {
@@ -275,6 +281,19 @@ impl Handler<ReturnOffers> for Finalizer {
                 Err(error) => {
                     tracing::warn!(%error, "offers are left to their accept deadline");
                 }
+            }
+        }));
+    }
+}
+
+impl Handler<SessionEnded> for Finalizer {
+    type Result = ();
+    fn handle(&mut self, message: SessionEnded, ctx: &mut Self::Context) {
+        let SessionEnded { device, session } = message;
+        let noted = self.near.end_session.call((device, session));
+        ctx.spawn(noted.into_actor(self).map(|noted, _, _| {
+            if let Err(error) = noted {
+                tracing::debug!(%error, "a device seems connected until its next hello");
             }
         }));
     }

@@ -16,7 +16,7 @@
 //! | transport | `FromTransport` | session | a frame came |
 //! | session | `PullLease` | matcher | the agent pulled |
 //! | matcher | `OfferLease` | session | the lease is committed |
-//! | session | `CommitAttempt`, `EndAttempt`, `ReturnOffers` | finalizer | the agent said so |
+//! | session | `CommitAttempt`, `EndAttempt`, `ReturnOffers`, `SessionEnded` | finalizer | the agent said so |
 //! | finalizer, sweeper | `AttemptFinalized` | session, through the registry | the end is committed |
 //! | sweeper | `SessionRefresh` | session | each sweep |
 //!

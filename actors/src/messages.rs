@@ -80,6 +80,16 @@ pub struct ReturnOffers {
     pub delivered: bool,
 }
 
+/// Session → finalizer: its socket has closed.
+#[derive(Debug, Clone, Copy, Message)]
+#[rtype(result = "()")]
+pub struct SessionEnded {
+    /// The device.
+    pub device: DeviceId,
+    /// The session.
+    pub session: SessionNumber,
+}
+
 /// Sweeper → finalizer: a verification that somebody else left behind.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]

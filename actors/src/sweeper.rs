@@ -161,6 +161,8 @@ impl SweeperLinks {
 impl Actor for Sweeper {
     type Context = Context<Self>;
     fn started(&mut self, ctx: &mut Self::Context) {
+        // At once, so that an outage is known to be over before anything of ours can run out.
+        self.queue(ctx);
         ctx.run_interval(self.settings.sweep, Self::queue);
     }
 }

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::batch::{BatchCall, Batcher};
 use crate::collector::{self, Collector};
-use crate::finalizer::{BeginCall, EndCall, Finalizer, FinalizerLinks, SettleCall};
+use crate::finalizer::{BeginCall, EndCall, EndSessionCall, Finalizer, FinalizerLinks, SettleCall};
 use crate::health::LoopHealth;
 use crate::matcher::{Matcher, POLL};
 use crate::messages::{Nudge, Snapshot};
@@ -90,6 +90,7 @@ impl ActorSystem {
             begin: batcher(&core, BeginCall(store.clone())),
             settle: batcher(&core, SettleCall(store.clone())),
             end: batcher(&core, EndCall(store.clone())),
+            end_session: batcher(&core, EndSessionCall(store.clone())),
             verifier: verifier.clone(),
             registry: registry.clone(),
             matcher: Arc::clone(&matcher_cell),

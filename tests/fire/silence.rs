@@ -5,6 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use fencepost_domain::attempt::Phase;
+use fencepost_domain::ids::InstanceId;
 use fencepost_store::secrets::Credential;
 use fencepost_tests::agent_client::{Device, Session};
 use fencepost_tests::agent_frames::accept;
@@ -25,6 +26,7 @@ async fn device(site: &Site, name: &str) -> Device {
         token: paired.token.expose().to_owned(),
         slots: 2,
         words: vec!["noop.v1".to_owned()],
+        instance: InstanceId::new(),
     }
 }
 

@@ -198,7 +198,7 @@ async fn every_code_is_retried_or_not_as_the_table_says() {
         let column = world.job_column(lease.job, "charged_attempts").await;
         assert_eq!(column, i32::from(charged).to_string(), "{}", code.as_str());
         world.cancel(lease.job).await;
-        world.store.set_device_enabled(mac.id, false).await.unwrap();
+        world.store.disable_device(mac.id, None).await.unwrap();
     }
     assert_eq!(
         FailureCode::parse_lenient("please_retry_me"),

@@ -293,9 +293,9 @@ async fn nothing_is_leased_to_a_disabled_or_draining_device_or_an_old_session() 
         world.pull(&mac, 1).await.is_empty(),
         "leased to the old session"
     );
-    world.store.set_device_enabled(mac.id, false).await.unwrap();
+    world.store.disable_device(mac.id, None).await.unwrap();
     assert!(world.pull(&newer, 1).await.is_empty());
-    world.store.set_device_enabled(mac.id, true).await.unwrap();
+    world.store.enable_device(mac.id).await.unwrap();
     world.reconnect(&mut newer, Vec::new()).await;
     assert_eq!(world.pull(&newer, 1).await.len(), 1);
 }

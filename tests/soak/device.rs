@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fencepost_domain::attempt::Phase;
-use fencepost_domain::ids::InstanceId;
 use fencepost_domain::service::Capability;
 use fencepost_protocol::{
     AgentFrame, Directive, Disposition, GatewayFrame, HeldLease, Hello, LeaseOffer, PROTOCOL,
@@ -104,7 +103,7 @@ impl Worker {
         let hello = AgentFrame::Hello(Hello {
             protocol: PROTOCOL,
             agent_version: "1.0.0".to_owned(),
-            instance_id: InstanceId::new(),
+            instance_id: self.device.instance,
             slots: 1,
             capabilities: self.device.words.iter().map(Capability::new).collect(),
             held: held.collect(),

@@ -43,6 +43,8 @@ pub struct Device {
     pub slots: u32,
     /// What it says that it can do.
     pub words: Vec<String>,
+    /// Its process.
+    pub instance: InstanceId,
 }
 
 impl Device {
@@ -57,6 +59,7 @@ impl Device {
             words: ["transcode.v1", "encode.h264", "noop.v1"]
                 .map(str::to_owned)
                 .into(),
+            instance: InstanceId::new(),
         }
     }
 
@@ -279,7 +282,7 @@ impl Session {
         AgentFrame::Hello(Hello {
             protocol: PROTOCOL,
             agent_version: "1.0.0".to_owned(),
-            instance_id: InstanceId::new(),
+            instance_id: self.device.instance,
             slots: self.device.slots,
             capabilities: self.device.words.iter().map(Capability::new).collect(),
             held: held

@@ -102,6 +102,11 @@ impl Site {
         let clock = Clock::new(db.pool.clone());
         // Nothing expires because a machine is slow.
         clock.freeze().await;
+        // The template may be old, and what runs out before the first sweep would be our outage.
+        sqlx::query("update authority_state set swept_at = authority_now()")
+            .execute(&db.pool)
+            .await
+            .expect("it is swept");
         Self {
             clock,
             api_key: new_key(&store, org).await,

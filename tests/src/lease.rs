@@ -6,7 +6,7 @@ use fencepost_domain::attempt::Phase;
 use fencepost_domain::commit_token::CommitTokenDigest;
 use fencepost_domain::failure::FailureCode;
 use fencepost_domain::fencing::LeaseClaim;
-use fencepost_domain::ids::{DeviceId, SessionNumber};
+use fencepost_domain::ids::{DeviceId, InstanceId, SessionNumber};
 use fencepost_domain::verification::Verdict;
 use fencepost_store::secrets::Credential;
 use fencepost_store::tx::begin_session::Held;
@@ -31,6 +31,8 @@ pub struct Device {
     pub slots: u32,
     /// What it has proven.
     pub words: Vec<String>,
+    /// Its agent's process.
+    pub instance: InstanceId,
 }
 
 /// A lease with its secret, as an agent holds it.

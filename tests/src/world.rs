@@ -134,6 +134,7 @@ impl World {
             session: SessionNumber(0),
             slots,
             words: words.iter().map(|&word| word.to_owned()).collect(),
+            instance: InstanceId::new(),
         };
         self.reconnect(&mut device, Vec::new()).await;
         device
@@ -161,7 +162,7 @@ impl World {
         HelloFacts {
             device: device.id,
             session: device.session,
-            instance: InstanceId::new(),
+            instance: device.instance,
             agent_version: "1.0.0".to_owned(),
             slots: device.slots,
             capabilities: device.words.iter().map(Capability::new).collect(),

@@ -227,17 +227,11 @@ async fn a_disabled_device_loses_its_socket_and_is_let_in_no_more() {
     let gateway = site.gateway().await;
     let device = site.device(&gateway, "mac").await;
     let mut session = device.connect(&gateway).await;
-    site.store
-        .set_device_enabled(device.id, false)
-        .await
-        .unwrap();
+    site.store.disable_device(device.id, None).await.unwrap();
     assert_eq!(session.close_code().await, Some(close::REVOKED));
     let refused = device.try_dial(gateway.port()).await.map(drop);
     assert!(matches!(refused, Err(Error::Http(_))), "{refused:?}");
-    site.store
-        .set_device_enabled(device.id, true)
-        .await
-        .unwrap();
+    site.store.enable_device(device.id).await.unwrap();
     device.connect(&gateway).await;
 }
 

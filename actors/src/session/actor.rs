@@ -20,7 +20,7 @@ use crate::batch::Batcher;
 use crate::finalizer::Finalizer;
 use crate::matcher::Matcher;
 use crate::messages::{
-    CommitAttempt, EndAttempt, ForgetPull, Nudge, ProveEnded, PullLease, ReturnOffers,
+    CommitAttempt, EndAttempt, ForgetPull, Nudge, ProveEnded, PullLease, ReturnOffers, SessionEnded,
 };
 use crate::registry::{Register, Registry, Unregister};
 use crate::settings::ActorSettings;
@@ -303,11 +303,13 @@ impl Actor for DeviceSession {
     fn stopped(&mut self, _: &mut Self::Context) {
         self.return_offers(self.core.unaccepted());
         let (device, session) = (self.device, self.session);
-        if self
-            .near
-            .matcher
-            .try_send(ForgetPull { device, session })
-            .is_err()
+        let ended = SessionEnded { device, session };
+        if self.near.finalizer.try_send(ended).is_err()
+            || self
+                .near
+                .matcher
+                .try_send(ForgetPull { device, session })
+                .is_err()
             || self
                 .near
                 .registry

@@ -282,10 +282,10 @@ impl SessionCore {
         if !self.is_current() || view.session != self.session {
             return Vec::new();
         }
-        if !view.enabled {
+        if !view.valid {
             return vec![
                 send(None, None, GatewayFrame::Disabled),
-                Effect::Close(close::REVOKED, "the device is disabled"),
+                Effect::Close(close::REVOKED, "the device is disabled or paired again"),
             ];
         }
         if !view.current {

@@ -80,6 +80,17 @@ impl DeviceSession {
                 send(Some(request), None, GatewayFrame::Disabled),
                 Effect::Close(close::REVOKED, "the device is disabled or was paired again"),
             ],
+            Ok(SessionAnswer::InTwoPlaces { ended }) => {
+                tracing::warn!(
+                    device.id = %self.device, ended = ended.len(),
+                    "two agents use one device's token: it is disabled"
+                );
+                let why = "two agents use this device's token: it is disabled";
+                vec![
+                    send(Some(request), None, GatewayFrame::Disabled),
+                    Effect::Close(close::REVOKED, why),
+                ]
+            }
             Err(error) => {
                 tracing::warn!(device.id = %self.device, %error, "hello could not be answered");
                 self.core.not_welcomed();

@@ -41,7 +41,7 @@ fn view(core: &SessionCore, live: Vec<HeldAttempt>) -> SessionView {
         device: core.device,
         session: core.session,
         current: true,
-        enabled: true,
+        valid: true,
         live,
     }
 }
@@ -154,7 +154,7 @@ fn a_slot_that_the_rows_do_not_show_is_kept_until_its_end_is_proven() {
 }
 
 #[test]
-fn a_session_that_is_not_current_or_not_enabled_is_closed_with_its_code() {
+fn a_session_that_is_not_current_or_not_valid_is_closed_with_its_code() {
     let mut core = open_core();
     let superseded = SessionView {
         current: false,
@@ -163,7 +163,7 @@ fn a_session_that_is_not_current_or_not_enabled_is_closed_with_its_code() {
     let effects = core.on_refresh(&superseded);
     assert!(matches!(effects[..], [Effect::Close(close::SUPERSEDED, _)]));
     let disabled = SessionView {
-        enabled: false,
+        valid: false,
         ..view(&core, Vec::new())
     };
     let effects = core.on_refresh(&disabled);

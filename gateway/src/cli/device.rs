@@ -2,16 +2,16 @@
 
 use clap::{Args, Subcommand};
 use fencepost_domain::duration::LeaseDuration;
-use fencepost_domain::ids::{DeviceId, ProviderId};
-use fencepost_store::Store;
+use fencepost_domain::ids::DeviceId;
 use fencepost_store::admin::NewEnrollment;
 use fencepost_store::views::DeviceView;
+use fencepost_store::{FinalizedAttempt, Store};
 use serde_json::{Value, json};
 use time::format_description::well_known::Rfc3339;
 
 use super::error::CliError;
-use super::org;
 use super::report::{Report, table};
+use super::{org, provider};
 use crate::http::jobs::is_label;
 
 const SHORTEST: LeaseDuration = LeaseDuration::seconds(60);
@@ -24,10 +24,15 @@ pub(super) enum DeviceCommand {
     Enroll(EnrollArgs),
     /// List all devices.
     List,
-    /// Let a device work no more: its sessions are closed.
+    /// Let a device work no more: its leases end without a charge, its sessions are closed.
+    ///
+    /// An output that it has delivered already, and that is being checked, still counts.
     Disable {
         /// The device.
         device: DeviceId,
+        /// Why, for those who look at the list of devices.
+        #[arg(long)]
+        note: Option<String>,
     },
     /// Let a device work again.
     Enable {
@@ -49,10 +54,11 @@ pub(super) enum DeviceCommand {
 /// What a code is for.
 #[derive(Debug, Args)]
 pub(super) struct EnrollArgs {
-    /// Who owns the device and earns.
+    /// The provider (id or name) who owns the device and earns.
     #[arg(long)]
-    provider: ProviderId,
-    /// The device to pair again, which voids its token; without it, a new one.
+    provider: String,
+    /// The device to pair again, which voids its token; without it, a new one. If it is another
+    /// provider's, pairing hands it over, and the leases that it holds end.
     #[arg(long)]
     device: Option<DeviceId>,
     /// The org (id or name) whose own device it is, for jobs that ask for own devices.
@@ -70,12 +76,9 @@ pub(super) async fn run(store: &Store, command: &DeviceCommand) -> Result<Report
     match command {
         DeviceCommand::Enroll(args) => enroll(store, args).await,
         DeviceCommand::List => list(store).await,
-        DeviceCommand::Disable { device } => {
-            let found = store.set_device_enabled(*device, false).await?;
-            switched(*device, found, "is disabled")
-        }
+        DeviceCommand::Disable { device, note } => disable(store, *device, note.as_deref()).await,
         DeviceCommand::Enable { device } => {
-            let found = store.set_device_enabled(*device, true).await?;
+            let found = store.enable_device(*device).await?;
             switched(*device, found, "is enabled")
         }
         DeviceCommand::Drain { device } => {
@@ -87,6 +90,33 @@ pub(super) async fn run(store: &Store, command: &DeviceCommand) -> Result<Report
             switched(*device, found, "gets work again")
         }
     }
+}
+
+async fn disable(store: &Store, device: DeviceId, note: Option<&str>) -> Result<Report, CliError> {
+    let note = note.map(readable_note).transpose()?;
+    let ended = store.disable_device(device, note).await?;
+    let ended = ended.ok_or_else(|| CliError::unknown("device", device))?;
+    let text = match ended.len() {
+        0 => format!("The device {device} is disabled; it held no lease."),
+        1 => format!("The device {device} is disabled; the lease that it held has ended."),
+        many => format!("The device {device} is disabled; the {many} leases it held have ended."),
+    };
+    let attempts: Vec<_> = ended.iter().map(FinalizedAttempt::attempt).collect();
+    Ok(Report::new(
+        text,
+        json!({ "device_id": device, "ended_attempts": attempts }),
+    ))
+}
+
+/// A note that can be stored and read.
+fn readable_note(note: &str) -> Result<&str, CliError> {
+    let note = note.trim();
+    if note.is_empty() || note.chars().count() > 500 || note.contains(char::is_control) {
+        return Err(CliError::Refused(
+            "--note has 1 to 500 readable characters".to_owned(),
+        ));
+    }
+    Ok(note)
 }
 
 async fn enroll(store: &Store, args: &EnrollArgs) -> Result<Report, CliError> {
@@ -102,15 +132,16 @@ async fn enroll(store: &Store, args: &EnrollArgs) -> Result<Report, CliError> {
         Some(org) => Some(org::find(store, org).await?),
         None => None,
     };
+    let provider = provider::find(store, &args.provider).await?;
     let enrollment = NewEnrollment {
-        provider: args.provider,
+        provider,
         device: args.device,
         own_org,
         labels: args.labels.clone(),
         valid_for: args.valid_for,
     };
     let code = store.create_enrollment(enrollment).await?;
-    let code = code.ok_or_else(|| CliError::unknown("such provider or device", args.provider))?;
+    let code = code.ok_or_else(|| CliError::unknown("such provider or device", provider))?;
     let text = format!(
         "{}\nThe code works once, within {}. On the Mac: fencepost-agent pair",
         code.expose(),
@@ -118,7 +149,7 @@ async fn enroll(store: &Store, args: &EnrollArgs) -> Result<Report, CliError> {
     );
     let json = json!({
         "code": code.expose(),
-        "provider_id": args.provider,
+        "provider_id": provider,
         "valid_for": args.valid_for,
     });
     Ok(Report::new(text, json))
@@ -127,7 +158,16 @@ async fn enroll(store: &Store, args: &EnrollArgs) -> Result<Report, CliError> {
 async fn list(store: &Store) -> Result<Report, CliError> {
     let devices = store.devices().await?;
     let rows: Vec<_> = devices.iter().map(row).collect();
-    let headings = ["DEVICE", "NAME", "PROVIDER", "STATE", "SLOTS", "AGENT"];
+    let headings = [
+        "DEVICE",
+        "NAME",
+        "PROVIDER",
+        "STATE",
+        "CONNECTED",
+        "SLOTS",
+        "AGENT",
+        "NOTE",
+    ];
     let json: Vec<Value> = devices.iter().map(as_json).collect();
     Ok(Report::new(
         table(&headings, &rows),
@@ -149,11 +189,13 @@ fn row(device: &DeviceView) -> Vec<String> {
         device.name.clone(),
         device.provider.clone(),
         state(device).to_owned(),
+        if device.connected { "yes" } else { "no" }.to_owned(),
         format!("{}/{}", device.live_attempts, device.slots),
         device
             .agent_version
             .clone()
             .unwrap_or_else(|| "never connected".to_owned()),
+        device.note.clone().unwrap_or_default(),
     ]
 }
 
@@ -163,6 +205,8 @@ fn as_json(device: &DeviceView) -> Value {
         "name": device.name,
         "provider": device.provider,
         "state": state(device),
+        "note": device.note,
+        "connected": device.connected,
         "slots": device.slots,
         "live_attempts": device.live_attempts,
         "words": device.words,

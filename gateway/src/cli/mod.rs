@@ -4,6 +4,7 @@
 //! or as one JSON object (`--json`); logs and errors go to stderr. Secrets are never arguments.
 
 mod amount;
+mod attempt;
 mod credit;
 mod dev;
 mod device;
@@ -102,6 +103,9 @@ enum Command {
     /// Macs.
     #[command(subcommand)]
     Device(device::DeviceCommand),
+    /// Runs of jobs on devices.
+    #[command(subcommand)]
+    Attempt(attempt::AttemptCommand),
 }
 
 #[derive(Debug, Subcommand)]
@@ -139,6 +143,9 @@ async fn dispatch(cli: &Cli) -> Result<(), CliError> {
         }
         Command::Credit(command) => {
             global.show(&credit::run(&global.store().await?, command).await?)
+        }
+        Command::Attempt(command) => {
+            global.show(&attempt::run(&global.store().await?, command).await?)
         }
         Command::Device(command) => {
             global.show(&device::run(&global.store().await?, command).await?)

@@ -20,5 +20,6 @@ pub mod job;
 pub mod ledger;
 pub mod matcher;
 pub mod service;
+pub mod supersede;
 pub mod text;
 pub mod verification;

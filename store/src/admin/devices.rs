@@ -18,8 +18,8 @@ impl Store {
         .await
     }
 
-    /// Makes a one-use enrollment code. `None` if the provider (or the device to pair again, which
-    /// must be the provider's) does not exist.
+    /// Makes a one-use enrollment code. `None` if the provider, or the device to pair again, does not
+    /// exist. The device may be another provider's: pairing hands it over.
     pub async fn create_enrollment(
         &self,
         enrollment: NewEnrollment,
@@ -31,15 +31,6 @@ impl Store {
             digest: code.digest(),
         };
         Ok(self.execute(create).await?.then_some(code))
-    }
-
-    /// Lets a device work or not; false if there is no such device.
-    pub async fn set_device_enabled(
-        &self,
-        device: DeviceId,
-        enabled: bool,
-    ) -> Result<bool, StoreError> {
-        self.execute(SetDeviceEnabled { device, enabled }).await
     }
 
     /// Gives a device no new work, or work again; false if there is no such device.
@@ -120,7 +111,7 @@ impl Transaction for CreateEnrollment {
                 authority_now() + $7::bigint * interval '1 microsecond'
             from providers
             where providers.id = $2 and ($3::uuid is null or exists
-                (select from devices where devices.id = $3 and provider_id = $2))
+                (select from devices where devices.id = $3))
             on conflict (id) do nothing"#,
             self.id.0,
             new.provider.0,
@@ -133,29 +124,6 @@ impl Transaction for CreateEnrollment {
         .execute(&mut **tx)
         .await?;
         Ok(tx.rerun || written.rows_affected() == 1)
-    }
-}
-
-struct SetDeviceEnabled {
-    device: DeviceId,
-    enabled: bool,
-}
-
-impl Transaction for SetDeviceEnabled {
-    const NAME: &'static str = "set_device_enabled";
-    type Output = bool;
-    async fn run(&self, tx: &mut Tx) -> Result<bool, StoreError> {
-        let written = sqlx::query!(
-            r#"-- set_device_enabled
-            update devices set enabled = $2,
-                current_session = case when $2 then current_session end
-            where id = $1"#,
-            self.device.0,
-            self.enabled
-        )
-        .execute(&mut **tx)
-        .await?;
-        Ok(written.rows_affected() == 1)
     }
 }
 

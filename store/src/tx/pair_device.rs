@@ -1,13 +1,16 @@
 //! An enrollment code becomes a device token.
 //!
-//! Locks: the code, then the device. Checks: not used, not expired (by the clock read after the
-//! lock), device enabled. Writes: the code is used; the device's token is replaced, which voids the
-//! old one, and its session stops being current, so that the old socket is closed within a sweep.
+//! Locks: the code, then the device, then what its agent holds. Checks: not used, not expired (by the
+//! clock read after the lock), device enabled. Writes: the code is used; the device's token is
+//! replaced, which voids the old one and every session under it. What the device holds waits for a
+//! hello under the new token, and until then nobody's frame about it is right; if the device goes to
+//! another provider, it ends.
 
 use fencepost_domain::ids::{DeviceId, ProviderId};
 use fencepost_domain::text::clean;
 use uuid::Uuid;
 
+use super::revoke::{keep_leases_for_hello, revoke_leases_of};
 use crate::error::StoreError;
 use crate::run::{Store, Transaction, Tx};
 use crate::secrets::Credential;
@@ -74,9 +77,30 @@ impl Transaction for PairDevice {
             let device = code.device_id.unwrap_or(self.device.0);
             return Ok(mine.then(|| self.paired(device, code.provider_id)));
         }
+        if let Some(again) = code.device_id {
+            let Some(owner) = owner(tx, again).await? else {
+                return Ok(None);
+            };
+            if owner == code.provider_id {
+                keep_leases_for_hello(tx, DeviceId(again)).await?;
+            } else {
+                let why = "the device was paired to another provider";
+                revoke_leases_of(tx, DeviceId(again), why).await?;
+            }
+        }
         let device = self.write(tx, code.id, code.device_id).await?;
-        Ok(device.map(|device| self.paired(device, code.provider_id)))
+        Ok(Some(self.paired(device, code.provider_id)))
     }
+}
+
+/// Locks a device that is paired again and says who owns it; `None` if it is disabled.
+async fn owner(tx: &mut Tx, device: Uuid) -> Result<Option<Uuid>, StoreError> {
+    let owner = sqlx::query_scalar!(
+        r#"-- pair_device: lock the device
+        select provider_id from devices where id = $1 and enabled for no key update"#,
+        device
+    );
+    Ok(owner.fetch_optional(&mut **tx).await?)
 }
 
 impl PairDevice {
@@ -97,13 +121,13 @@ impl PairDevice {
         Ok(found.fetch_one(&mut **tx).await?)
     }
 
-    /// The device's id; `None` if the device to pair again is disabled.
+    /// The device's id.
     async fn write(
         &self,
         tx: &mut Tx,
         code: Uuid,
         again: Option<Uuid>,
-    ) -> Result<Option<Uuid>, StoreError> {
+    ) -> Result<Uuid, StoreError> {
         let device = sqlx::query_scalar!(
             r#"-- pair_device: write
             with code as (
@@ -115,8 +139,15 @@ impl PairDevice {
             insert into devices (id, provider_id, name, own_org_id, labels, token_digest)
             select code.device_id, code.provider_id, $4, code.own_org_id, code.labels, $2 from code
             on conflict (id) do update set token_digest = excluded.token_digest,
-                current_session = null
-            where devices.enabled
+                current_session = null, void_through = devices.session_counter, supersedes = '{}',
+                -- a new owner's code says what the device is from now on
+                provider_id = excluded.provider_id,
+                own_org_id = case when devices.provider_id = excluded.provider_id
+                    then coalesce(excluded.own_org_id, devices.own_org_id)
+                    else excluded.own_org_id end,
+                labels = case when devices.provider_id = excluded.provider_id
+                        and excluded.labels = '{}'
+                    then devices.labels else excluded.labels end
             returning id"#,
             code,
             &self.token.digest()[..],
@@ -127,7 +158,7 @@ impl PairDevice {
                 &self.name
             }
         )
-        .fetch_optional(&mut **tx)
+        .fetch_one(&mut **tx)
         .await?;
         Ok(device)
     }

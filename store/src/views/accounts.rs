@@ -43,6 +43,10 @@ pub struct DeviceView {
     pub agent_version: Option<String>,
     /// When it last connected.
     pub connected_at: Option<OffsetDateTime>,
+    /// Whether its socket is open, as far as any gateway has seen.
+    pub connected: bool,
+    /// Why it is disabled.
+    pub note: Option<String>,
 }
 
 impl Store {
@@ -135,7 +139,9 @@ impl Store {
                 DeviceView,
                 r#"-- devices
                 select d.id, d.name, p.name as provider, d.enabled, d.draining, d.slots, d.words,
-                    d.agent_version, d.connected_at,
+                    d.agent_version, d.connected_at, d.note,
+                    (d.current_session is not null and d.disconnected_at is null)
+                        as "connected!",
                     (select count(*) from attempts a
                      where a.device_id = d.id and a.ended_at is null) as "live_attempts!"
                 from devices d join providers p on p.id = d.provider_id

@@ -19,8 +19,8 @@ pub struct SessionView {
     pub session: SessionNumber,
     /// Whether it is still the current one.
     pub current: bool,
-    /// Whether the device may work at all.
-    pub enabled: bool,
+    /// Whether the device may work at all, and has not been disabled or paired again since.
+    pub valid: bool,
     /// The device's live attempts.
     pub live: Vec<HeldAttempt>,
 }
@@ -63,6 +63,7 @@ impl Store {
                 sqlx::query!(
                     r#"-- sessions
                     select d.id, coalesce(d.current_session, 0) as "current!", d.enabled,
+                        d.void_through,
                         a.id as "attempt_id?", a.job_id as "job_id?",
                         a.lease_epoch as "lease_epoch?", a.stop_reason,
                         (a.accepted_at is not null) as "accepted!"
@@ -93,7 +94,7 @@ impl Store {
                 device,
                 session,
                 current: first.is_some_and(|row| row.current == session.0),
-                enabled: first.is_some_and(|row| row.enabled),
+                valid: first.is_some_and(|row| row.enabled && row.void_through < session.0),
                 live: live.collect(),
             }
         };

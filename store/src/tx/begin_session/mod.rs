@@ -1,7 +1,8 @@
 //! A device says hello: its session becomes the current one, and what it holds is settled.
 //!
 //! Locks: the device; then, in statements with a newer snapshot, the jobs and attempts that were
-//! leased under lower session numbers. Checks: no higher session has said hello; each held lease by
+//! leased under lower session numbers. Checks: no higher session has said hello; not the third
+//! take-over in ten minutes by another agent process (the device is disabled then); each held lease by
 //! the fence, where the pair that a resume replaced also counts, until a frame has presented the new
 //! one (its welcome may have been lost). Writes, in one transaction: the session; resumed leases (a
 //! new epoch, a new secret, a renewed lease: the old secret is dead for every frame); the loss of
@@ -18,14 +19,22 @@ use fencepost_domain::commit_token::{CommitToken, CommitTokenDigest};
 use fencepost_domain::fencing::LeaseClaim;
 use fencepost_domain::ids::{AttemptId, DeviceId, InstanceId, JobId, SessionNumber};
 use fencepost_domain::service::Capability;
+use fencepost_domain::supersede::{self, Supersede};
+use time::OffsetDateTime;
+use uuid::Uuid;
 
 use self::held::{HeldVerdict, rotate};
+use super::disable_device::disable;
 use super::finish::finish;
+use super::revoke::revoke_leases_of;
 use crate::error::StoreError;
 use crate::finalized::{Ended, FinalizedAttempt};
 use crate::rows::lock_pairs;
 use crate::run::{Store, Transaction, Tx};
 use crate::secrets::mint_commit_token;
+
+const IN_TWO_PLACES: &str = "two agents with this device's token took it over from each other: \
+     pair each Mac once, then enable the device again";
 
 /// What a device says of itself when it connects.
 #[derive(Debug, Clone)]
@@ -71,8 +80,13 @@ pub enum SessionAnswer {
     },
     /// A newer session has said hello.
     Superseded,
-    /// The device is disabled or its token void.
+    /// The device is disabled, or this session's token void.
     Refused,
+    /// Two agents use the device's token and keep taking it over from each other: it was disabled.
+    InTwoPlaces {
+        /// Attempts that ended by it.
+        ended: Vec<FinalizedAttempt>,
+    },
 }
 
 /// A lease that goes on under a new epoch and secret.
@@ -101,6 +115,12 @@ impl Store {
         Ok(match draft {
             Draft::Superseded => SessionAnswer::Superseded,
             Draft::Refused => SessionAnswer::Refused,
+            Draft::InTwoPlaces { ended } => SessionAnswer::InTwoPlaces {
+                ended: ended
+                    .into_iter()
+                    .map(FinalizedAttempt::after_commit)
+                    .collect(),
+            },
             Draft::Current {
                 resumed,
                 recorded,
@@ -134,18 +154,39 @@ enum Draft {
     },
     Superseded,
     Refused,
+    InTwoPlaces {
+        ended: Vec<Ended>,
+    },
 }
+
+/// What a device says of itself in the database, locked.
+struct LockedDevice {
+    /// The number of the session that said hello last; 0 for none.
+    current: i64,
+    instance_id: Option<Uuid>,
+    connected: bool,
+    supersedes: Vec<OffsetDateTime>,
+    now: OffsetDateTime,
+}
+
 impl Transaction for BeginSession {
     const NAME: &'static str = "begin_session";
     type Output = Draft;
 
     async fn run(&self, tx: &mut Tx) -> Result<Draft, StoreError> {
-        match self.lock_device(tx).await? {
-            Some(current) if current > self.hello.session.0 => return Ok(Draft::Superseded),
-            Some(_) => {}
-            None => return Ok(Draft::Refused),
+        let Some(locked) = self.lock_device(tx).await? else {
+            return Ok(Draft::Refused);
+        };
+        if locked.current > self.hello.session.0 {
+            return Ok(Draft::Superseded);
         }
-        self.make_current(tx).await?;
+        let Some(supersedes) = self.judge_supersede(&locked) else {
+            let device = self.hello.device;
+            disable(tx, device, Some(IN_TWO_PLACES)).await?;
+            let ended = revoke_leases_of(tx, device, IN_TWO_PLACES).await?;
+            return Ok(Draft::InTwoPlaces { ended });
+        };
+        self.make_current(tx, &supersedes).await?;
         let older = self.older_live_attempts(tx).await?;
         let mut ids = older.clone();
         ids.extend(self.hello.held.iter().map(|held| held.claim.attempt));
@@ -186,19 +227,46 @@ impl Transaction for BeginSession {
 }
 
 impl BeginSession {
-    /// The number of the session that said hello last (0 for none); `None` for no such device.
-    async fn lock_device(&self, tx: &mut Tx) -> Result<Option<i64>, StoreError> {
-        let current = sqlx::query_scalar!(
+    /// `None` if there is no such device, or this session counts no more.
+    async fn lock_device(&self, tx: &mut Tx) -> Result<Option<LockedDevice>, StoreError> {
+        let found = sqlx::query_as!(
+            LockedDevice,
             r#"-- begin_session: lock
-            select coalesce(current_session, 0) as "current!" from devices
-            where id = $1 and enabled and token_digest is not null
-            for no key update"#,
-            self.hello.device.0
+            with device as materialized (
+                select * from devices where id = $1 for no key update
+            ), clock as materialized (
+                select authority_now() as now from (select count(*) from device) is_locked
+            )
+            select coalesce(current_session, 0) as "current!", instance_id,
+                (current_session is not null and disconnected_at is null) as "connected!",
+                supersedes as "supersedes!", clock.now as "now!"
+            from device, clock
+            where enabled and token_digest is not null and void_through < $2"#,
+            self.hello.device.0,
+            self.hello.session.0
         );
-        Ok(current.fetch_optional(&mut **tx).await?)
+        Ok(found.fetch_optional(&mut **tx).await?)
     }
 
-    async fn make_current(&self, tx: &mut Tx) -> Result<(), StoreError> {
+    /// The take-overs to remember; `None` if this one is one too many.
+    fn judge_supersede(&self, locked: &LockedDevice) -> Option<Vec<OffsetDateTime>> {
+        let by_another = locked.connected
+            && locked.current < self.hello.session.0
+            && locked.instance_id != Some(self.hello.instance.0);
+        if !by_another {
+            return Some(locked.supersedes.clone());
+        }
+        match supersede::judge(&locked.supersedes, locked.now) {
+            Supersede::Remember(times) => Some(times),
+            Supersede::TooOften => None,
+        }
+    }
+
+    async fn make_current(
+        &self,
+        tx: &mut Tx,
+        supersedes: &[OffsetDateTime],
+    ) -> Result<(), StoreError> {
         let hello = &self.hello;
         let words: Vec<String> = hello
             .capabilities
@@ -208,7 +276,8 @@ impl BeginSession {
         let written = sqlx::query!(
             r#"-- begin_session: make current
             update devices set current_session = $2, instance_id = $3, agent_version = $4,
-                slots = $5, connected_at = authority_now(),
+                slots = $5, connected_at = authority_now(), disconnected_at = null,
+                supersedes = $7,
                 words = $6 || array(select 'label:' || label from unnest(labels) as l(label))
                     || array(select 'own:' || own_org_id where own_org_id is not null)
             where id = $1 and session_counter >= $2 and coalesce(current_session, 0) <= $2"#,
@@ -217,7 +286,8 @@ impl BeginSession {
             hello.instance.0,
             fencepost_domain::text::clean(&hello.agent_version, 60),
             i32::try_from(hello.slots.min(64)).unwrap_or(64),
-            &words
+            &words,
+            supersedes
         )
         .execute(&mut **tx)
         .await?
