@@ -266,15 +266,13 @@ impl Handler<ReturnOffers> for Finalizer {
         }
         .into_actor(self);
         ctx.spawn(returned.map(move |ended, finalizer, _| {
-            let done = ended.is_ok();
             if let (Some(session), Some(attempt)) = (decline, attempts.first()) {
-                reply(
-                    &session,
-                    FromFinalizer::OfferReturned {
-                        attempt: *attempt,
-                        done,
-                    },
-                );
+                let attempt = *attempt;
+                let ended = ended
+                    .as_ref()
+                    .ok()
+                    .map(|ended| ended.iter().any(|end| end.attempt() == attempt));
+                reply(&session, FromFinalizer::OfferReturned { attempt, ended });
             }
             match ended {
                 Ok(ended) => finalizer.near.tell(ended),

@@ -119,12 +119,12 @@ pub enum FromFinalizer {
         /// What happened.
         answer: Option<AgentEndAnswer>,
     },
-    /// The declined offer was returned (or had been accepted or ended before).
+    /// The answer to a decline.
     OfferReturned {
         /// The attempt that was declined.
         attempt: AttemptId,
-        /// Whether it could be written.
-        done: bool,
+        /// Whether it has ended; `false` if it was no offer any more, `None` is trouble of ours.
+        ended: Option<bool>,
     },
 }
 

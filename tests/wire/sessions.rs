@@ -1,10 +1,13 @@
 //! Sockets that come and go: who is current, what goes on, what is forgotten.
 
 use fencepost_domain::attempt::Phase;
+use fencepost_domain::ids::InstanceId;
 use fencepost_protocol::{AgentFrame, Code, GatewayFrame, close};
 use fencepost_tests::Site;
 use fencepost_tests::agent_client::Device;
-use fencepost_tests::agent_frames::{accept, commit, declared, fail, progress, release, resumed};
+use fencepost_tests::agent_frames::{
+    accept, commit, declared, decline, fail, progress, release, resumed,
+};
 use fencepost_tests::wait::until;
 use reqwest::StatusCode;
 use tokio_tungstenite::tungstenite::Error;
@@ -54,7 +57,8 @@ async fn pairing_again_keeps_the_attempts_for_the_next_hello() {
     let new = Device::pair(&gateway, &code, "mac").await;
     session.close_code().await;
     let welcome = new.dial(&gateway).await.hello(&[&offer]).await;
-    assert_eq!(resumed(&offer, &welcome).lease_epoch, 2);
+    // One more than a resume alone: pairing again has taken the old epoch from the old socket.
+    assert_eq!(resumed(&offer, &welcome).lease_epoch, 3);
     assert_eq!(site.statuses(&job).await, "active: running");
 }
 
@@ -233,6 +237,108 @@ async fn a_disabled_device_loses_its_socket_and_is_let_in_no_more() {
     assert!(matches!(refused, Err(Error::Http(_))), "{refused:?}");
     site.store.enable_device(device.id).await.unwrap();
     device.connect(&gateway).await;
+}
+
+#[tokio::test]
+async fn nothing_that_a_disabled_device_sends_before_its_socket_closes_counts() {
+    let site = Site::new().await;
+    // The gateway learns of it late, so only the fence can refuse.
+    let gateway = site.gateway_with(&[("leases.sweep", "5s")]).await;
+    let buyer = site.buyer(&gateway);
+    let (job, checked) = (buyer.submit_noop().await, buyer.submit_noop().await);
+    let mut session = site.device(&gateway, "mac").await.connect(&gateway).await;
+    let (won, won_output) = session.lease_and_upload(&gateway, b"in time").await;
+    let (offer, output) = session.lease_and_upload(&gateway, b"too late").await;
+    let in_time = session.ask(commit(&won, &won_output)).await;
+    assert!(
+        matches!(in_time, GatewayFrame::CommitOk { .. }),
+        "{in_time:?}"
+    );
+    let device = session.device.id;
+    let ended = site.store.disable_device(device, None).await.unwrap();
+    assert_eq!(ended.unwrap().len(), 1);
+    let before = site.rows().await;
+    for frame in [
+        commit(&offer, &output),
+        fail(&offer, "runner_failed"),
+        release(&offer),
+    ] {
+        assert_eq!(refused(&session.ask(frame).await), Code::CommitConflict);
+    }
+    let late = refused(&session.ask(progress(&offer, Phase::Uploading)).await);
+    assert_eq!(late, Code::LeaseConflict);
+    let put = gateway.put(&offer.output.url, b"too late").await;
+    assert_eq!(put.status(), StatusCode::CONFLICT);
+    assert_eq!(site.rows().await, before);
+    let statuses = [site.statuses(&job).await, site.statuses(&checked).await];
+    assert!(
+        statuses.contains(&"succeeded: succeeded".to_owned()),
+        "{statuses:?}"
+    );
+    assert!(
+        statuses.contains(&"queued: lost".to_owned()),
+        "{statuses:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_device_in_two_places_is_disabled_and_both_sockets_close() {
+    let site = Site::new().await;
+    let gateway = site.gateway().await;
+    let device = site.device(&gateway, "mac").await;
+    let mut sessions = vec![device.connect(&gateway).await];
+    let copy = || Device {
+        instance: InstanceId::new(),
+        ..device.clone()
+    };
+    for _ in 0..2 {
+        sessions.push(copy().connect(&gateway).await);
+        let older = sessions.remove(0).close_code().await;
+        assert_eq!(older, Some(close::SUPERSEDED));
+    }
+    let mut third = copy().dial(&gateway).await;
+    let answer = third.ask(third.hello_frame(&[])).await;
+    assert!(matches!(answer, GatewayFrame::Disabled), "{answer:?}");
+    assert_eq!(third.close_code().await, Some(close::REVOKED));
+    assert_eq!(sessions.remove(0).close_code().await, Some(close::REVOKED));
+    let devices = site.store.devices().await.unwrap();
+    assert!(devices[0].note.as_deref().unwrap().contains("two agents"));
+}
+
+#[tokio::test]
+async fn an_offer_that_was_accepted_cannot_be_declined_and_lives_on() {
+    let site = Site::new().await;
+    let gateway = site.gateway().await;
+    let job = site.buyer(&gateway).submit_noop().await;
+    let mut session = site.device(&gateway, "mac").await.connect(&gateway).await;
+    let offer = session.pull_offer().await;
+    session.ask(accept(&offer)).await;
+    let answer = session.ask(decline(&offer)).await;
+    let GatewayFrame::Rejected { code, message, .. } = answer else {
+        panic!("{answer:?}")
+    };
+    assert_eq!(code, Code::InvalidRequest);
+    assert!(message.unwrap().contains("release"));
+    assert_eq!(site.statuses(&job).await, "active: leased");
+    let mut other = site.device(&gateway, "other").await.connect(&gateway).await;
+    assert_eq!(
+        refused(&other.ask(decline(&offer)).await),
+        Code::LeaseConflict
+    );
+    assert_eq!(site.statuses(&job).await, "active: leased");
+}
+
+#[tokio::test]
+async fn words_that_no_job_can_ask_for_cost_nothing_but_themselves() {
+    let site = Site::new().await;
+    let gateway = site.gateway().await;
+    let job = site.buyer(&gateway).submit_noop().await;
+    let mut device = site.device(&gateway, "mac").await;
+    for odd in ["nul\0", "two words", "", "ünïcode"] {
+        device.words.push(odd.to_owned());
+    }
+    let mut session = device.connect(&gateway).await;
+    assert_eq!(session.pull_offer().await.job_id.to_string(), job);
 }
 
 #[tokio::test]

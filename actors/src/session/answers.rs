@@ -45,6 +45,12 @@ pub(super) fn done() -> GatewayFrame {
     }
 }
 
+/// It is too late to decline.
+pub(super) fn accepted_already() -> GatewayFrame {
+    let what = "the offer was accepted already; send a release to give the lease back";
+    rejected(Code::InvalidRequest, Some(what))
+}
+
 /// Our trouble: say it again.
 pub(super) fn trouble() -> GatewayFrame {
     rejected(Code::Busy, None)

@@ -89,6 +89,11 @@ impl SessionCore {
         self.state == State::Current
     }
 
+    /// Whether the session holds a live attempt.
+    pub(super) fn holds(&self, attempt: AttemptId) -> bool {
+        self.slots.holds(attempt)
+    }
+
     /// Offers that nobody has accepted, to be returned when the socket goes.
     pub(super) fn unaccepted(&self) -> Vec<LeaseClaim> {
         self.offered.values().copied().collect()
@@ -379,7 +384,7 @@ fn operation(frame: AgentFrame, claim: LeaseClaim) -> Result<OperationKind, &'st
             claim,
             kind: AgentEndKind::Fail {
                 token: commit_token.digest(),
-                code: FailureCode::parse_lenient(&failure_code),
+                code: FailureCode::reported(&failure_code),
                 message,
             },
         }),

@@ -2,6 +2,7 @@
 
 use actix::Context;
 use fencepost_domain::ids::{DeviceId, RequestId, SessionNumber};
+use fencepost_domain::service::Capability;
 use fencepost_protocol::{GatewayFrame, Hello, Lost, PROTOCOL, Recorded, Resumed, close};
 use fencepost_store::StoreError;
 use fencepost_store::tx::begin_session::{Held, HelloFacts, ResumedLease, SessionAnswer};
@@ -9,6 +10,9 @@ use fencepost_store::tx::begin_session::{Held, HelloFacts, ResumedLease, Session
 use super::actor::DeviceSession;
 use super::answers::millis;
 use super::core::{Effect, send};
+
+/// An agent proves a few dozen.
+const MAX_CAPABILITIES: usize = 500;
 
 /// What the store needs of a hello.
 pub(super) fn facts(device: DeviceId, session: SessionNumber, hello: Hello) -> HelloFacts {
@@ -23,7 +27,13 @@ pub(super) fn facts(device: DeviceId, session: SessionNumber, hello: Hello) -> H
         agent_version: hello.agent_version,
         slots: hello.slots,
         held: held.collect(),
-        capabilities: hello.capabilities,
+        // A word that no job can ask for is left out, so that an odd one does not cost the hello.
+        capabilities: hello
+            .capabilities
+            .into_iter()
+            .filter(Capability::is_readable)
+            .take(MAX_CAPABILITIES)
+            .collect(),
     }
 }
 

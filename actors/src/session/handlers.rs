@@ -86,11 +86,12 @@ impl Handler<FromFinalizer> for DeviceSession {
                     self.perform(vec![effect], ctx);
                 }
             }
-            FromFinalizer::OfferReturned { attempt, done } => {
-                let frame = if done {
-                    answers::done()
-                } else {
-                    answers::trouble()
+            FromFinalizer::OfferReturned { attempt, ended } => {
+                let frame = match ended {
+                    Some(true) => answers::done(),
+                    Some(false) if self.core.holds(attempt) => answers::accepted_already(),
+                    Some(false) => answers::rejected(Code::LeaseConflict, None),
+                    None => answers::trouble(),
                 };
                 self.answered(attempt, &frame, ctx);
             }

@@ -25,6 +25,11 @@ impl SlotTable {
         self.taken.remove(&finalized.attempt())
     }
 
+    /// Whether an attempt has a slot.
+    pub(super) fn holds(&self, attempt: AttemptId) -> bool {
+        self.taken.contains(&attempt)
+    }
+
     /// Those that have a slot and are not in `live`.
     pub(super) fn missing_from(&self, live: &BTreeSet<AttemptId>) -> Vec<AttemptId> {
         self.taken.difference(live).copied().collect()

@@ -65,6 +65,22 @@ impl FailureCode {
         Self::parse(word).unwrap_or(Self::InternalError)
     }
 
+    /// Reads the word that an agent reports; what only the control plane can know of a job counts as
+    /// [`FailureCode::InternalError`] from an agent.
+    pub fn reported(word: &str) -> Self {
+        let code = Self::parse_lenient(word);
+        if code.is_job_only() {
+            Self::InternalError
+        } else {
+            code
+        }
+    }
+
+    /// Whether it is said of jobs alone, never of an attempt.
+    pub fn is_job_only(self) -> bool {
+        matches!(self, Self::Undeliverable | Self::DeadlineExceeded)
+    }
+
     /// Reads a word that this build knows.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|code| code.as_str() == word)
@@ -115,6 +131,17 @@ mod tests {
             FailureCode::parse_lenient("please_retry_me"),
             FailureCode::InternalError
         );
+    }
+
+    #[test]
+    fn an_agent_cannot_report_what_is_said_of_jobs_alone() {
+        for job_only in [FailureCode::Undeliverable, FailureCode::DeadlineExceeded] {
+            let reported = FailureCode::reported(job_only.as_str());
+            assert_eq!(reported, FailureCode::InternalError);
+        }
+        for code in FailureCode::ALL.iter().filter(|code| !code.is_job_only()) {
+            assert_eq!(FailureCode::reported(code.as_str()), *code);
+        }
     }
 
     #[test]

@@ -133,6 +133,11 @@ impl Capability {
     pub fn new(word: impl Into<String>) -> Self {
         Self(word.into())
     }
+
+    /// Whether it is one short word of printable ASCII, as all are that a job can ask for.
+    pub fn is_readable(&self) -> bool {
+        (1..=100).contains(&self.0.len()) && self.0.bytes().all(|byte| byte.is_ascii_graphic())
+    }
 }
 
 /// Reads typed parameters out of JSON, naming the field when it does not fit.
