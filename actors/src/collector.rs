@@ -91,12 +91,17 @@ impl Actor for Collector {
 impl Handler<Collect> for Collector {
     type Result = AtomicResponse<Self, ()>;
     fn handle(&mut self, _: Collect, _: &mut Self::Context) -> Self::Result {
+        if self.closed {
+            return AtomicResponse::new(Box::pin(actix::fut::ready(())));
+        }
         let pass = collect(self.store.clone(), self.artifacts.clone()).into_actor(self);
         AtomicResponse::new(Box::pin(pass.map(|deleted, collector, _| match deleted {
             Ok(deleted) => {
                 collector.deleted += deleted;
                 collector.health.finished();
             }
+            // The store closes while we go down.
+            Err(_) if collector.closed => {}
             Err(error) => tracing::warn!(%error, "nothing was collected"),
         })))
     }

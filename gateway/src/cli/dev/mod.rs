@@ -52,12 +52,13 @@ async fn run(
     let account = Account::load_or_create(&store, &folder.join("account.json")).await?;
     let code = account.enrollment_code(&store).await?;
     store.close().await;
+    let operator = write_operator_config(folder, postgres)?;
     let gateway = Gateway::start(config.clone()).await?;
-    global.show(&welcome(&gateway, &account, &code))?;
+    global.show(&welcome(&gateway, &account, &code, &operator))?;
     run_until_stopped(gateway).await
 }
 
-fn welcome(gateway: &Gateway, account: &Account, code: &str) -> Report {
+fn welcome(gateway: &Gateway, account: &Account, code: &str, operator: &Path) -> Report {
     let url = format!("http://{}", gateway.http_address());
     let admin = format!("http://{}", gateway.admin_address());
     let text = format!(
@@ -67,14 +68,18 @@ fn welcome(gateway: &Gateway, account: &Account, code: &str) -> Report {
          A Mac's pairing code:  {code}  (works once, within 15 minutes)\n\
          \n\
          Pair a Mac and let it work:\n\
-         \x20 echo {code} | fencepost-agent pair --gateway {url} --state-dir ./agent --code-file -\n\
-         \x20 fencepost-agent run --state-dir ./agent\n\
+         \x20 echo {code} | fencepost-agent pair --gateway {url} --state-dir ~/.fencepost --code-file -\n\
+         \x20 fencepost-agent run --state-dir ~/.fencepost\n\
          \n\
          Ask what can be asked for:\n\
          \x20 curl -H 'Authorization: Bearer {key}' {url}/v1/services\n\
          \n\
+         Operate it from another terminal, for instance:\n\
+         \x20 fencepost --config {operator} device list\n\
+         \n\
          Ctrl-C stops it; everything stays in the state folder.",
-        key = account.api_key
+        key = account.api_key,
+        operator = operator.display(),
     );
     let json = json!({
         "url": url,
@@ -83,8 +88,20 @@ fn welcome(gateway: &Gateway, account: &Account, code: &str) -> Report {
         "provider_id": account.provider_id,
         "api_key": account.api_key,
         "pairing_code": code,
+        "operator_config": operator,
     });
     Report::new(text, json)
+}
+
+/// What operators' commands need to find this installation: a configuration that names the database,
+/// which listens on another port after each start.
+fn write_operator_config(folder: &Path, postgres: &EmbeddedPostgres) -> Result<PathBuf, CliError> {
+    let url_file = folder.join("database.url");
+    write_private(&url_file, postgres.url().expose())?;
+    let file = folder.join("operator.toml");
+    let key = toml::Value::from(url_file.display().to_string());
+    write_private(&file, &format!("[database]\nurl_file = {key}\n"))?;
+    Ok(file)
 }
 
 /// The key that signs links, made the first time.
