@@ -85,18 +85,20 @@ impl ActorSystem {
         let verifier = supervise("verifier", &checking, move || {
             Verifier::new(artifacts.clone(), tools.clone(), most)
         });
-        let links = FinalizerLinks {
-            store: store.clone(),
-            begin: batcher(&core, BeginCall(store.clone())),
-            settle: batcher(&core, SettleCall(store.clone())),
-            end: batcher(&core, EndCall(store.clone())),
-            end_session: batcher(&core, EndSessionCall(store.clone())),
-            verifier: verifier.clone(),
-            registry: registry.clone(),
-            matcher: Arc::clone(&matcher_cell),
-            settings: settings.clone(),
+        let finalizer = {
+            let links = FinalizerLinks {
+                store: store.clone(),
+                begin: batcher(&core, BeginCall(store.clone())),
+                settle: batcher(&core, SettleCall(store.clone())),
+                end: batcher(&core, EndCall(store.clone())),
+                end_session: batcher(&core, EndSessionCall(store.clone())),
+                verifier: verifier.clone(),
+                registry: registry.clone(),
+                matcher: Arc::clone(&matcher_cell),
+                settings: settings.clone(),
+            };
+            supervise("finalizer", &core, move || Finalizer::new(links.clone()))
         };
-        let finalizer = supervise("finalizer", &core, move || Finalizer::new(links.clone()));
         let near = SweeperLinks {
             store: store.clone(),
             finalizer: finalizer.clone(),
@@ -104,19 +106,12 @@ impl ActorSystem {
             matcher: Arc::clone(&matcher_cell),
         };
         let sweeper = start_sweeper(&core, near, &settings, &sweep_health);
-        let matcher = {
-            let (store, finalizer, sweeper) = (store.clone(), finalizer.clone(), sweeper.clone());
-            let (settings, health) = (settings.clone(), match_health.clone());
-            supervise("matcher", &core, move || {
-                Matcher::new(
-                    store.clone(),
-                    finalizer.clone(),
-                    sweeper.clone(),
-                    settings.clone(),
-                    health.clone(),
-                )
-            })
-        };
+        let matcher = start_matcher(
+            &core,
+            (&store, &finalizer, &sweeper),
+            &settings,
+            &match_health,
+        );
         // The cell is new, so nobody can have set it.
         let _ = matcher_cell.set(matcher.clone());
         let shared = shared_calls(&core, &store);
@@ -254,6 +249,25 @@ fn start_collector(
     let (store, artifacts, health) = (store.clone(), artifacts.clone(), health.clone());
     supervise("collector", arbiter, move || {
         Collector::new(store.clone(), artifacts.clone(), health.clone())
+    })
+}
+
+fn start_matcher(
+    core: &Arbiter,
+    (store, finalizer, sweeper): (&Store, &Handle<Finalizer>, &Handle<Sweeper>),
+    settings: &ActorSettings,
+    health: &LoopHealth,
+) -> Handle<Matcher> {
+    let (store, finalizer, sweeper) = (store.clone(), finalizer.clone(), sweeper.clone());
+    let (settings, health) = (settings.clone(), health.clone());
+    supervise("matcher", core, move || {
+        Matcher::new(
+            store.clone(),
+            finalizer.clone(),
+            sweeper.clone(),
+            settings.clone(),
+            health.clone(),
+        )
     })
 }
 
