@@ -33,11 +33,15 @@ async fn assert_powerless(world: &World, lease: &Lease) {
 
 async fn disable(world: &World, device: &Device) -> Vec<FinalizedAttempt> {
     let ended = world.store.disable_device(device.id, Some("too hot")).await;
-    ended.unwrap().expect("the device exists")
+    ended.expect("it runs").expect("the device exists")
 }
 
 async fn revoke(world: &World, lease: &Lease) -> Option<Revoked> {
-    world.store.revoke_attempt(lease.attempt).await.unwrap()
+    world
+        .store
+        .revoke_attempt(lease.attempt)
+        .await
+        .expect("it runs")
 }
 
 #[tokio::test]
@@ -254,7 +258,7 @@ async fn take_over(world: &World, device: &mut Device) -> SessionAnswer {
 }
 
 async fn is_enabled(world: &World, device: DeviceId) -> bool {
-    let devices = world.store.devices().await.unwrap();
+    let devices = world.store.devices().await.expect("it runs");
     let found = devices.iter().find(|view| view.id == device.0);
     let view = found.expect("the device exists");
     assert_eq!(view.enabled, view.note.is_none(), "{:?}", view.note);
