@@ -22,7 +22,9 @@ use crate::health::LoopHealth;
 use crate::matcher::{Matcher, POLL};
 use crate::messages::{Nudge, Snapshot};
 use crate::registry::{ListSessions, Registry, RouteEnds, RouteStop};
-use crate::session::{DeviceSession, Neighbours, OfferLinks, ProgressCall};
+use crate::session::{
+    ArtifactCall, DeviceSession, EventCall, Neighbours, OfferLinks, ProgressCall, Records,
+};
 use crate::settings::ActorSettings;
 use crate::shared::{ClockCall, JobCall, KeyCall, PlaceCall, SharedCalls, SubmitCall};
 use crate::supervision::{Handle, supervise};
@@ -117,7 +119,7 @@ impl ActorSystem {
         let shared = shared_calls(&core, &store);
         let near = Neighbours {
             links: OfferLinks::new(signer, settings.max_output_bytes),
-            progress: batcher(&core, ProgressCall(store.clone())),
+            records: records(&core, &store),
             store,
             matcher,
             finalizer,
@@ -303,6 +305,15 @@ fn shared_calls(core: &Arbiter, store: &Store) -> SharedCalls {
         job: batcher(core, JobCall(store.clone())),
         key: batcher(core, KeyCall(store.clone())),
         clock: batcher(core, ClockCall(store.clone())),
+    }
+}
+
+/// The calls that sessions share.
+fn records(core: &Arbiter, store: &Store) -> Records {
+    Records {
+        progress: batcher(core, ProgressCall(store.clone())),
+        events: batcher(core, EventCall(store.clone())),
+        artifacts: batcher(core, ArtifactCall(store.clone())),
     }
 }
 

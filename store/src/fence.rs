@@ -108,7 +108,12 @@ impl WhereFacts {
 fn statuses(operation: Operation) -> Vec<&'static str> {
     match operation {
         Operation::Commit => vec!["uploading"],
-        Operation::Progress | Operation::Grant | Operation::Fail | Operation::Release => {
+        Operation::Progress
+        | Operation::Grant
+        | Operation::Event
+        | Operation::Artifact
+        | Operation::Fail
+        | Operation::Release => {
             vec!["leased", "downloading", "running", "uploading"]
         }
     }

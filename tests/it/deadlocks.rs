@@ -21,7 +21,7 @@ struct Ground {
 }
 
 /// Every transaction that takes more than one lock, or one that others take too.
-const CALLS: [&str; 19] = [
+const CALLS: [&str; 21] = [
     "submit",
     "add credit",
     "lease",
@@ -41,6 +41,8 @@ const CALLS: [&str; 19] = [
     "return",
     "place",
     "grant",
+    "events",
+    "artifacts",
 ];
 
 /// Runs a transaction on the ground's leases, in their order.
@@ -126,8 +128,27 @@ async fn call_with_leases(name: &str, store: &Store, leases: &[Lease]) -> Result
                 .map(drop)
         }
         "grant" => store.grant_objects(leases[0].claim()).await.map(drop),
+        "events" => {
+            let events = leases.iter().map(|one| one.event(0)).collect();
+            store.write_events(events).await.map(drop)
+        }
+        "artifacts" => {
+            let artifact = |one: &Lease| one.artifact("encoder.log", &granted_key(one));
+            let artifacts = leases.iter().map(artifact).collect();
+            store.write_artifacts(artifacts).await.map(drop)
+        }
         other => panic!("there is no {other}"),
     }
+}
+
+/// The object of the artifact that the ground was granted.
+fn granted_key(lease: &Lease) -> String {
+    fencepost_domain::artifact_key::attempt_artifact(
+        lease.job,
+        lease.attempt,
+        lease.epoch,
+        "encoder.log",
+    )
 }
 
 /// The ground in one of four states.
@@ -146,6 +167,7 @@ async fn ground(world: &Arc<World>, mac: &mut Device, state: usize) -> Ground {
     if state > 0 {
         for lease in &leases {
             world.progress(lease, Phase::Uploading).await;
+            world.grant_artifact(lease, "encoder.log").await;
         }
     }
     if state > 1 {

@@ -12,6 +12,7 @@ use fencepost_store::tx::Refusal;
 use fencepost_store::tx::begin_verification::CommitAnswer;
 use fencepost_store::tx::end_by_agent::AgentEndAnswer;
 use fencepost_store::tx::record_progress::ProgressAnswer;
+use fencepost_store::tx::write_events::{JournalAnswer, JournalRefusal};
 use fencepost_store::{Store, StoreError};
 use fencepost_tests::world::{TTL, foreign_token};
 use fencepost_tests::{Device, Lease, World};
@@ -22,6 +23,8 @@ enum Operation {
     Progress,
     /// Fresh links to the attempt's objects.
     Grant,
+    Event,
+    Artifact,
     Commit,
     /// A commit of a job that its buyer has cancelled, which ends the attempt.
     LosingCommit,
@@ -46,9 +49,11 @@ enum Wrong {
     Status,
 }
 
-const OPERATIONS: [Operation; 7] = [
+const OPERATIONS: [Operation; 9] = [
     Operation::Progress,
     Operation::Grant,
+    Operation::Event,
+    Operation::Artifact,
     Operation::Commit,
     Operation::LosingCommit,
     Operation::Fail,
@@ -191,6 +196,9 @@ impl Scene {
         if operation.needs_cancelling() {
             world.cancel(target.job).await;
         }
+        if operation == Operation::Artifact {
+            world.grant_artifact(&target, "log").await;
+        }
         Leases {
             target,
             previous,
@@ -233,6 +241,18 @@ impl Scene {
             Operation::Grant => {
                 let granted = self.store.grant_objects(lease.claim()).await?;
                 Ok(granted.err())
+            }
+            Operation::Event => {
+                let answer = self.store.write_events(vec![lease.event(0)]).await?;
+                Ok(journal_refusal(&answer[0]))
+            }
+            Operation::Artifact => {
+                // Whoever presents what, its object is one that was granted (to the newest job).
+                let newest = "select object_key from attempt_grants order by 1 desc limit 1";
+                let key = self.world.db.text(newest).await;
+                let artifact = lease.artifact("log", &key);
+                let answer = self.store.write_artifacts(vec![artifact]).await?;
+                Ok(journal_refusal(&answer[0]))
             }
             Operation::Commit | Operation::LosingCommit => {
                 let answer = self
@@ -309,6 +329,16 @@ impl Scene {
                 .await
                 .expect("settling runs");
         }
+    }
+}
+
+fn journal_refusal(answer: &JournalAnswer) -> Option<Refusal> {
+    match answer {
+        JournalAnswer::Stored {
+            replayed: false, ..
+        } => None,
+        JournalAnswer::Refused(JournalRefusal::Lease(refusal)) => Some(*refusal),
+        other => panic!("{other:?}"),
     }
 }
 

@@ -12,6 +12,7 @@ mod money;
 mod pairing;
 mod progress;
 mod races;
+mod replay;
 mod revoke;
 mod rounds;
 mod schema;

@@ -15,6 +15,7 @@ use fencepost_store::tx::place_output::Placed;
 use fencepost_store::tx::record_progress::ProgressAnswer;
 use fencepost_store::tx::settle_commit::Settled;
 use fencepost_store::tx::submit_job::Submitted;
+use fencepost_store::tx::write_events::JournalAnswer;
 use fencepost_store::{Store, StoreError, StoreSettings};
 use fencepost_tests::blocker::waiting;
 use fencepost_tests::server::Server;
@@ -129,6 +130,36 @@ async fn a_round_hands_over_exactly_what_it_leased() {
                 world.progress(&lease, Phase::Uploading).await;
                 world.win(&lease).await;
             }
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_event_and_an_artifact_are_one_row_each_and_no_replay_to_their_first_caller() {
+    for death in [Death::Backend, Death::Client] {
+        let scene = Scene::new(death).await;
+        let mac = scene.world.device("mac").await;
+        let lease = scene.world.in_phase(&mac, Phase::Running).await;
+        let key = scene.world.grant_artifact(&lease, "a.log").await;
+        let (event, artifact) = (lease.event(0), lease.artifact("a.log", &key));
+        let write = |store: Store| async move { store.write_events(vec![event]).await };
+        let mut answers = scene.run("attempt_events", write).await;
+        let write = |store: Store| async move { store.write_artifacts(vec![artifact]).await };
+        answers.extend(scene.run("attempt_artifacts", write).await);
+        for answer in answers {
+            let first = matches!(
+                answer,
+                JournalAnswer::Stored {
+                    replayed: false,
+                    lease_live: true,
+                    ..
+                }
+            );
+            assert!(first, "{death:?}: {answer:?}");
+        }
+        for table in ["attempt_events", "attempt_artifacts"] {
+            let count = format!("select count(*) from {table}");
+            assert_eq!(scene.world.db.text(&count).await, "1", "{death:?}");
         }
     }
 }

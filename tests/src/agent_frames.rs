@@ -1,7 +1,10 @@
 //! What an agent says about a lease. To say something wrong, change a copy of the offer first.
 
 use fencepost_domain::attempt::Phase;
+use fencepost_domain::ids::EventId;
 use fencepost_protocol::{AgentFrame, LeaseOffer, OutputDeclaration};
+
+use serde_json::json;
 
 use crate::agent_client::Welcome;
 use crate::gateway::hex_sha256;
@@ -50,6 +53,39 @@ pub fn progress(offer: &LeaseOffer, phase: Phase) -> AgentFrame {
         phase,
         percent: Some(50.0),
         detail: None,
+    }
+}
+
+/// Something for the journal.
+pub fn event(offer: &LeaseOffer, event_id: EventId, seq: i64) -> AgentFrame {
+    AgentFrame::Event {
+        lease: offer.lease(),
+        commit_token: offer.commit_token.clone(),
+        event_id,
+        seq,
+        kind: "encoder.exit".to_owned(),
+        payload: json!({"code": 1, "stderr": "no such filter"}),
+    }
+}
+
+/// A file besides the output.
+pub fn artifact(offer: &LeaseOffer, name: &str, object_key: &str, bytes: &[u8]) -> AgentFrame {
+    AgentFrame::Artifact {
+        lease: offer.lease(),
+        commit_token: offer.commit_token.clone(),
+        name: name.to_owned(),
+        sha256: hex_sha256(bytes),
+        size_bytes: bytes.len() as u64,
+        object_key: object_key.to_owned(),
+    }
+}
+
+/// I need a link.
+pub fn grant(offer: &LeaseOffer, name: &str, direction: &str) -> AgentFrame {
+    AgentFrame::Grant {
+        lease: offer.lease(),
+        name: name.to_owned(),
+        direction: direction.to_owned(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use sqlx::{Connection as _, PgConnection};
 
-const SENTENCES: [(&str, &str); 17] = [
+const SENTENCES: [(&str, &str); 18] = [
     (
         "a job has at most one live attempt",
         "select job_id::text from attempts where ended_at is null group by job_id having count(*) > 1",
@@ -70,9 +70,12 @@ const SENTENCES: [(&str, &str); 17] = [
     ),
     (
         "events are numbered from 1 without a gap",
-        "select j.id || ': ' || j.event_counter from jobs j
-         where j.event_counter <> (select count(*) from outbox where job_id = j.id)
-             or j.event_counter <> coalesce((select max(seq) from outbox where job_id = j.id), 0)",
+        "select j.id || ': ' || j.event_counter from jobs j cross join lateral (
+             select count(distinct seq) as events, coalesce(max(seq), 0) as last from (
+                 select seq from outbox where job_id = j.id
+                 union all select job_seq from attempt_events where job_id = j.id
+                 union all select job_seq from attempt_artifacts where job_id = j.id) e) e
+         where (j.event_counter, j.event_counter) <> (e.events, e.last)",
     ),
     (
         "a device has no more live attempts than slots",
@@ -118,6 +121,15 @@ const SENTENCES: [(&str, &str); 17] = [
         "no attempt has a higher epoch than its job ever gave out",
         "select a.id || ': ' || a.lease_epoch from attempts a join jobs j on j.id = a.job_id
          where a.lease_epoch > j.epoch_counter",
+    ),
+    (
+        "events and artifacts are of their attempt's job, of an epoch that it had",
+        "select e.attempt_id::text from (
+             select attempt_id, lease_epoch, job_id from attempt_events
+             union all
+             select attempt_id, lease_epoch, job_id from attempt_artifacts) e
+         join attempts a on a.id = e.attempt_id
+         where e.job_id <> a.job_id or e.lease_epoch > a.lease_epoch",
     ),
     (
         "a live attempt is told to stop exactly while its job is being cancelled",

@@ -123,9 +123,12 @@ impl TestDb {
     /// Every row of every table whose content a decision could change, with the transaction that
     /// wrote it: equal before and after means that nothing at all was written.
     pub async fn rows(&self) -> Vec<String> {
-        const TABLES: [&str; 7] = [
+        const TABLES: [&str; 10] = [
             "jobs",
             "attempts",
+            "attempt_events",
+            "attempt_artifacts",
+            "attempt_grants",
             "postings",
             "outbox",
             "org_accounts",

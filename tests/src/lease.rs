@@ -6,7 +6,7 @@ use fencepost_domain::attempt::Phase;
 use fencepost_domain::commit_token::CommitTokenDigest;
 use fencepost_domain::failure::FailureCode;
 use fencepost_domain::fencing::LeaseClaim;
-use fencepost_domain::ids::{DeviceId, InstanceId, SessionNumber};
+use fencepost_domain::ids::{DeviceId, EventId, InstanceId, SessionNumber};
 use fencepost_domain::verification::Verdict;
 use fencepost_store::secrets::Credential;
 use fencepost_store::tx::begin_session::Held;
@@ -15,6 +15,9 @@ use fencepost_store::tx::end_by_agent::{AgentEnd, AgentEndKind};
 use fencepost_store::tx::lease_round::{LeasedAttempt, Pull};
 use fencepost_store::tx::record_progress::Progress;
 use fencepost_store::tx::settle_commit::Settle;
+use fencepost_store::tx::write_artifacts::NewArtifact;
+use fencepost_store::tx::write_events::NewEvent;
+use serde_json::json;
 
 use crate::world::OUTPUT_SHA256;
 
@@ -90,6 +93,30 @@ impl Lease {
             phase: Some(phase),
             percent: Some(50.0),
             detail: None,
+        }
+    }
+
+    /// A new event of it.
+    pub fn event(&self, seq: i64) -> NewEvent {
+        NewEvent {
+            claim: self.claim(),
+            token: self.digest(),
+            event_id: EventId::new(),
+            seq,
+            kind: "encoder.exit".to_owned(),
+            payload: json!({"code": 1, "stderr": "no such filter"}),
+        }
+    }
+
+    /// An artifact of it, at an object that was granted.
+    pub fn artifact(&self, name: &str, object_key: &str) -> NewArtifact {
+        NewArtifact {
+            claim: self.claim(),
+            token: self.digest(),
+            name: name.to_owned(),
+            object_key: object_key.to_owned(),
+            sha256: [3; 32],
+            size_bytes: 5,
         }
     }
 

@@ -25,6 +25,8 @@ use fencepost_store::tx::place_output::Placed;
 use fencepost_store::tx::record_progress::ProgressAnswer;
 use fencepost_store::tx::settle_commit::Settled;
 use fencepost_store::tx::submit_job::{NewJob, Priority, Submitted};
+use fencepost_store::tx::write_artifacts::NewArtifact;
+use fencepost_store::tx::write_events::{JournalAnswer, NewEvent};
 use fencepost_store::{FinalizedAttempt, Store, StoreSettings};
 use serde_json::json;
 
@@ -337,6 +339,33 @@ impl World {
             Settled::Final(end) => end,
             other => panic!("the verdict did not settle it: {other:?}"),
         }
+    }
+
+    /// Writes an event.
+    pub async fn event(&self, event: &NewEvent) -> JournalAnswer {
+        let mut answers = self
+            .store
+            .write_events(vec![event.clone()])
+            .await
+            .expect("writing runs");
+        answers.pop().expect("one question, one answer")
+    }
+
+    /// An object for an artifact of the lease's attempt.
+    pub async fn grant_artifact(&self, lease: &Lease, name: &str) -> String {
+        let granted = self.store.grant_artifact(lease.claim(), name).await;
+        let granted = granted.expect("granting runs").expect("it holds the lease");
+        granted.artifact_key.expect("an artifact was asked for")
+    }
+
+    /// Names an artifact.
+    pub async fn artifact(&self, artifact: &NewArtifact) -> JournalAnswer {
+        let mut answers = self
+            .store
+            .write_artifacts(vec![artifact.clone()])
+            .await
+            .expect("writing runs");
+        answers.pop().expect("one question, one answer")
     }
 
     /// Ends an attempt as its agent says.

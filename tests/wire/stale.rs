@@ -3,9 +3,12 @@
 use std::time::Duration;
 
 use fencepost_domain::attempt::Phase;
+use fencepost_domain::ids::EventId;
 use fencepost_protocol::{Code, GatewayFrame};
 use fencepost_tests::Site;
-use fencepost_tests::agent_frames::{accept, commit, fail, progress, release, stopped};
+use fencepost_tests::agent_frames::{
+    accept, artifact, commit, event, fail, grant, progress, release, stopped,
+};
 use fencepost_tests::gateway::TTL;
 use reqwest::StatusCode;
 
@@ -46,6 +49,13 @@ async fn nothing_that_a_lost_attempt_says_or_sends_changes_anything() {
             (commit(&mixed, &lost_output), Code::CommitConflict),
             (fail(&lost, "runner_failed"), Code::CommitConflict),
             (release(&lost), Code::CommitConflict),
+            (event(&lost, EventId::new(), 0), Code::RunLeaseConflict),
+            (event(&mixed, EventId::new(), 0), Code::RunLeaseConflict),
+            (
+                artifact(&lost, "a.log", &lost.output.object_key, b"a"),
+                Code::RunLeaseConflict,
+            ),
+            (grant(&lost, "a.log", "put"), Code::LeaseConflict),
         ]
     };
     let before = site.rows().await;

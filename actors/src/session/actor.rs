@@ -4,9 +4,12 @@
 //! while its peer does not read. What cannot be handed to the socket at once ends the session.
 
 use std::collections::HashMap;
+use std::future::Future;
+use std::pin::Pin;
 use std::time::{Duration, Instant};
 
 use actix::{Actor, ActorContext, ActorFutureExt, AsyncContext, Context, Recipient, WrapFuture};
+use fencepost_domain::fencing::LeaseClaim;
 use fencepost_domain::ids::{AttemptId, DeviceId, RequestId, SessionNumber};
 use fencepost_protocol::{GatewayFrame, Hello, close};
 use fencepost_store::Store;
@@ -14,9 +17,8 @@ use fencepost_store::tx::lease_round::Pull;
 
 use super::core::{Effect, SessionCore, send};
 use super::lanes::{Operation, OperationKind};
-use super::progress::ProgressCall;
+use super::records::Records;
 use super::{answers, greeting, offers};
-use crate::batch::Batcher;
 use crate::finalizer::Finalizer;
 use crate::matcher::Matcher;
 use crate::messages::{
@@ -40,8 +42,8 @@ pub struct Neighbours {
     pub store: Store,
     /// Signs the links in offers.
     pub links: offers::OfferLinks,
-    /// Writes progress, many at a time.
-    pub progress: Batcher<ProgressCall>,
+    /// Writes what sessions record, many at a time.
+    pub records: Records,
     /// Leases.
     pub matcher: Handle<Matcher>,
     /// Commits and ends.
@@ -174,46 +176,28 @@ impl DeviceSession {
 
     fn run(&mut self, operation: Operation, ctx: &mut Context<Self>) {
         let attempt = operation.lease.attempt_id;
+        let claim = operation.lease.claimed_by(self.device);
         self.running
             .insert(attempt, (operation.clone(), Instant::now()));
         let reply = ctx.address().recipient();
         let finalizer = &self.near.finalizer;
         let sent = match operation.kind {
-            OperationKind::Progress(progress) => {
-                let is_accept = progress.phase.is_none();
-                let answer = self.near.progress.call(progress).into_actor(self).map(
-                    move |answer, session, ctx| {
-                        let frame = answer.map_or_else(
-                            |_| answers::trouble(),
-                            |answer| answers::to_progress(answer, is_accept),
-                        );
-                        session.answered(attempt, &frame, ctx);
-                    },
-                );
-                ctx.spawn(answer);
-                true
-            }
             OperationKind::Commit(request) => {
                 finalizer.try_send(CommitAttempt { request, reply }).is_ok()
             }
             OperationKind::End(end) => finalizer.try_send(EndAttempt { end, reply }).is_ok(),
-            OperationKind::Decline => {
-                let offers = vec![operation.lease.claimed_by(self.device)];
-                finalizer
-                    .try_send(ReturnOffers {
-                        offers,
-                        decline: Some(reply),
-                        delivered: true,
-                    })
-                    .is_ok()
-            }
-            OperationKind::Grant { name, direction } => {
-                let claim = operation.lease.claimed_by(self.device);
-                let (store, links) = (self.near.store.clone(), self.near.links.clone());
-                let grant = async move { links.regrant(&store, claim, &name, &direction).await }
-                    .into_actor(self)
-                    .map(move |frame, session, ctx| session.answered(attempt, &frame, ctx));
-                ctx.spawn(grant);
+            OperationKind::Decline => finalizer
+                .try_send(ReturnOffers {
+                    offers: vec![claim],
+                    decline: Some(reply),
+                    delivered: true,
+                })
+                .is_ok(),
+            record => {
+                let answer = self.record(record, claim).into_actor(self);
+                ctx.spawn(answer.map(move |frame, session, ctx| {
+                    session.answered(attempt, &frame, ctx);
+                }));
                 true
             }
         };
@@ -225,6 +209,38 @@ impl DeviceSession {
                 },
                 ctx,
             );
+        }
+    }
+
+    /// What ends nothing. It is queued before this returns, and answered by the future.
+    fn record(
+        &self,
+        kind: OperationKind,
+        claim: LeaseClaim,
+    ) -> Pin<Box<dyn Future<Output = GatewayFrame>>> {
+        let records = &self.near.records;
+        match kind {
+            OperationKind::Progress(progress) => {
+                let is_accept = progress.phase.is_none();
+                let answer = records.progress.call(progress);
+                Box::pin(async move { answers::to_progress(answer.await.ok(), is_accept) })
+            }
+            OperationKind::Event(event) => {
+                let answer = records.events.call(event);
+                Box::pin(async move { answers::to_event(answer.await.ok()) })
+            }
+            OperationKind::Artifact(artifact) => {
+                let answer = records.artifacts.call(artifact);
+                Box::pin(async move { answers::to_artifact(answer.await.ok()) })
+            }
+            OperationKind::Grant { name, direction } => {
+                let (store, links) = (self.near.store.clone(), self.near.links.clone());
+                Box::pin(async move { links.regrant(&store, claim, &name, &direction).await })
+            }
+            // These go to the finalizer.
+            OperationKind::Commit(_) | OperationKind::End(_) | OperationKind::Decline => {
+                Box::pin(std::future::ready(answers::trouble()))
+            }
         }
     }
 
@@ -241,7 +257,7 @@ impl DeviceSession {
         self.perform(effects, ctx);
     }
 
-    fn return_offers(&mut self, offers: Vec<fencepost_domain::fencing::LeaseClaim>) {
+    fn return_offers(&mut self, offers: Vec<LeaseClaim>) {
         if !offers.is_empty()
             && self
                 .near

@@ -11,6 +11,7 @@ use fencepost_store::FinalizedAttempt;
 use fencepost_store::tx::Refusal;
 use fencepost_store::tx::end_by_agent::AgentEndAnswer;
 use fencepost_store::tx::record_progress::{ProgressAnswer, Renewal};
+use fencepost_store::tx::write_events::{JournalAnswer, JournalRefusal};
 
 /// When to ask again after trouble of ours.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -56,8 +57,11 @@ pub(super) fn trouble() -> GatewayFrame {
     rejected(Code::Busy, None)
 }
 
-/// The answer to progress, or to an accept.
-pub(super) fn to_progress(answer: ProgressAnswer, is_accept: bool) -> GatewayFrame {
+/// The answer to progress, or to an accept; `None` is trouble of ours.
+pub(super) fn to_progress(answer: Option<ProgressAnswer>, is_accept: bool) -> GatewayFrame {
+    let Some(answer) = answer else {
+        return trouble();
+    };
     match answer {
         ProgressAnswer::Renewed(lease) | ProgressAnswer::Verifying(lease) if is_accept => {
             GatewayFrame::Done {
@@ -79,6 +83,52 @@ fn progress_ok(lease: Renewal, directive: Directive, reason: Option<String>) -> 
         lease_remaining_ms: millis(lease.remaining),
         directive,
         reason,
+    }
+}
+
+/// The answer to an event; `None` is trouble of ours.
+pub(super) fn to_event(answer: Option<JournalAnswer>) -> GatewayFrame {
+    match answer {
+        Some(JournalAnswer::Stored {
+            replayed,
+            lease_live,
+            ..
+        }) => GatewayFrame::EventOk {
+            replayed,
+            lease_live,
+        },
+        Some(JournalAnswer::Refused(refusal)) => {
+            not_written(Operation::Event, Code::RunEventConflict, &refusal)
+        }
+        None => trouble(),
+    }
+}
+
+/// The answer to an artifact; `None` is trouble of ours.
+pub(super) fn to_artifact(answer: Option<JournalAnswer>) -> GatewayFrame {
+    match answer {
+        Some(JournalAnswer::Stored {
+            replayed,
+            lease_live,
+            ..
+        }) => GatewayFrame::ArtifactOk {
+            replayed,
+            lease_live,
+        },
+        Some(JournalAnswer::Refused(refusal)) => {
+            not_written(Operation::Artifact, Code::RunArtifactConflict, &refusal)
+        }
+        None => trouble(),
+    }
+}
+
+fn not_written(operation: Operation, conflict: Code, refusal: &JournalRefusal) -> GatewayFrame {
+    match refusal {
+        JournalRefusal::Lease(refusal) => refused(operation, *refusal),
+        JournalRefusal::Content => rejected(conflict, None),
+        JournalRefusal::Invalid(problem) => {
+            rejected(Code::InvalidRequest, Some(&problem.to_string()))
+        }
     }
 }
 

@@ -5,22 +5,18 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use fencepost_domain::failure::FailureCode;
 use fencepost_domain::fencing::LeaseClaim;
 use fencepost_domain::ids::{AttemptId, DeviceId, RequestId, SessionNumber};
 use fencepost_protocol::{
-    AgentEnvelope, AgentFrame, Code, GatewayEnvelope, GatewayFrame, Hello, LeaseRef,
-    OutputDeclaration, close,
+    AgentEnvelope, AgentFrame, Code, GatewayEnvelope, GatewayFrame, Hello, LeaseRef, close,
 };
 use fencepost_store::FinalizedAttempt;
-use fencepost_store::tx::begin_verification::CommitRequest;
 use fencepost_store::tx::cancel_job::Stopping;
-use fencepost_store::tx::end_by_agent::{AgentEnd, AgentEndKind};
-use fencepost_store::tx::record_progress::Progress;
 use fencepost_store::views::SessionView;
 
 use super::answers::{rejected, to_commit};
-use super::lanes::{Admission, Lanes, Operation, OperationKind};
+use super::asking::operation;
+use super::lanes::{Admission, Lanes, Operation};
 use super::slots::SlotTable;
 use crate::messages::CommitProgress;
 
@@ -340,105 +336,6 @@ pub(super) fn send(
         lease,
         frame,
     }))
-}
-
-/// What a frame about an attempt asks for, or what is wrong with it.
-fn operation(frame: AgentFrame, claim: LeaseClaim) -> Result<OperationKind, &'static str> {
-    Ok(match frame {
-        AgentFrame::OfferAccept { .. } => OperationKind::Progress(Progress {
-            claim,
-            phase: None,
-            percent: None,
-            detail: None,
-        }),
-        AgentFrame::OfferDecline { .. } => OperationKind::Decline,
-        AgentFrame::Progress {
-            phase,
-            percent,
-            detail,
-            ..
-        } => OperationKind::Progress(Progress {
-            claim,
-            phase: Some(phase),
-            percent,
-            detail,
-        }),
-        AgentFrame::Grant {
-            name, direction, ..
-        } => OperationKind::Grant { name, direction },
-        AgentFrame::Commit {
-            commit_token,
-            output,
-            ..
-        } => OperationKind::Commit(CommitRequest {
-            claim,
-            token: commit_token.digest(),
-            output: declared(output)?,
-        }),
-        AgentFrame::Fail {
-            commit_token,
-            failure_code,
-            message,
-            ..
-        } => OperationKind::End(AgentEnd {
-            claim,
-            kind: AgentEndKind::Fail {
-                token: commit_token.digest(),
-                code: FailureCode::reported(&failure_code),
-                message,
-            },
-        }),
-        AgentFrame::Release {
-            commit_token,
-            reason,
-            ..
-        } => OperationKind::End(AgentEnd {
-            claim,
-            kind: AgentEndKind::Release {
-                token: commit_token.digest(),
-                reason,
-            },
-        }),
-        AgentFrame::Stopped { .. } => OperationKind::End(AgentEnd {
-            claim,
-            kind: AgentEndKind::Stopped,
-        }),
-        AgentFrame::Hello(_)
-        | AgentFrame::Pull { .. }
-        | AgentFrame::Drain { .. }
-        | AgentFrame::Heartbeat => return Err("the frame is about no attempt"),
-    })
-}
-
-fn declared(
-    output: OutputDeclaration,
-) -> Result<fencepost_store::tx::begin_verification::DeclaredOutput, &'static str> {
-    let sha256 = parse_hex(&output.sha256)
-        .ok_or("output.sha256 must be 64 hexadecimal digits in lower case")?;
-    let size_bytes =
-        i64::try_from(output.size_bytes).map_err(|_| "output.size_bytes is too large")?;
-    Ok(fencepost_store::tx::begin_verification::DeclaredOutput {
-        object_key: output.object_key,
-        sha256,
-        size_bytes,
-    })
-}
-
-fn parse_hex(text: &str) -> Option<[u8; 32]> {
-    let digit = |c: u8| match c {
-        b'0'..=b'9' => Some(c - b'0'),
-        b'a'..=b'f' => Some(c - b'a' + 10),
-        _ => None,
-    };
-    let pairs: Option<Vec<u8>> = text
-        .as_bytes()
-        .chunks(2)
-        .map(|pair| match pair {
-            [high, low] => Some(digit(*high)? << 4 | digit(*low)?),
-            _ => None,
-        })
-        .collect();
-    pairs?.try_into().ok()
 }
 
 #[cfg(test)]

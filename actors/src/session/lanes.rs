@@ -10,6 +10,8 @@ use fencepost_protocol::LeaseRef;
 use fencepost_store::tx::begin_verification::CommitRequest;
 use fencepost_store::tx::end_by_agent::AgentEnd;
 use fencepost_store::tx::record_progress::Progress;
+use fencepost_store::tx::write_artifacts::NewArtifact;
+use fencepost_store::tx::write_events::NewEvent;
 
 /// The most operations that wait about one attempt.
 const MAX_PENDING: usize = 16;
@@ -32,6 +34,10 @@ pub(super) struct Operation {
 pub(super) enum OperationKind {
     /// Record progress; an accept is progress without a phase.
     Progress(Progress),
+    /// Write a journal event.
+    Event(NewEvent),
+    /// Name an artifact.
+    Artifact(NewArtifact),
     /// Take a result.
     Commit(CommitRequest),
     /// End the attempt as its agent says.
@@ -40,7 +46,7 @@ pub(super) enum OperationKind {
     Decline,
     /// Sign another link.
     Grant {
-        /// An input's name, or `output`.
+        /// An input's name, or `output`, or (to put) an artifact's name.
         name: String,
         /// `get` or `put`.
         direction: String,

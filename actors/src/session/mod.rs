@@ -2,14 +2,15 @@
 
 mod actor;
 mod answers;
+mod asking;
 mod core;
 mod greeting;
 mod handlers;
 mod lanes;
 mod offers;
-mod progress;
+mod records;
 mod slots;
 
 pub use actor::{DeviceSession, Neighbours};
 pub use offers::OfferLinks;
-pub use progress::ProgressCall;
+pub use records::{ArtifactCall, EventCall, ProgressCall, Records};

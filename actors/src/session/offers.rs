@@ -2,9 +2,12 @@
 
 use fencepost_domain::fencing::{LeaseClaim, Operation};
 use fencepost_domain::ids::AttemptId;
+use fencepost_domain::journal::{MAX_ARTIFACT_BYTES, MAX_ARTIFACTS, check_artifact_name, is_full};
 use fencepost_protocol::{Code, GatewayFrame, InputGrant, LeaseOffer, Limits, OutputGrant};
 use fencepost_store::Store;
 use fencepost_store::artifacts::{Direction, Grant, Holder, LinkSigner};
+use fencepost_store::tx::Refusal;
+use fencepost_store::tx::grant_objects::Granted;
 use fencepost_store::tx::lease_round::LeasedAttempt;
 use serde::Deserialize;
 use serde_json::Value;
@@ -60,7 +63,7 @@ impl OfferLinks {
             params: leased.params.clone(),
             inputs: inputs.collect(),
             output: OutputGrant {
-                url: self.put(&leased.output_key, leased.attempt, until),
+                url: self.put_output(&leased.output_key, leased.attempt, until),
                 object_key: leased.output_key.clone(),
                 max_bytes: self.max_output_bytes,
             },
@@ -80,6 +83,9 @@ impl OfferLinks {
         name: &str,
         direction: &str,
     ) -> GatewayFrame {
+        if direction == "put" && name != "output" {
+            return self.grant_artifact(store, claim, name).await;
+        }
         let granted = match store.grant_objects(claim).await {
             Ok(Ok(granted)) => granted,
             Ok(Err(refusal)) => return refused(Operation::Grant, refusal),
@@ -87,8 +93,8 @@ impl OfferLinks {
         };
         let until = granted.expires_at;
         match direction {
-            "put" if name == "output" => GatewayFrame::Granted {
-                url: self.put(&granted.output_key, claim.attempt, until),
+            "put" => GatewayFrame::Granted {
+                url: self.put_output(&granted.output_key, claim.attempt, until),
                 object_key: granted.output_key,
             },
             "get" => match stored_inputs(&granted.inputs)
@@ -106,17 +112,47 @@ impl OfferLinks {
             },
             _ => rejected(
                 Code::InvalidRequest,
-                Some("direction: get with an input's name, or put with the name output"),
+                Some(
+                    "direction: get with an input's name, or put with the name output or an artifact's",
+                ),
             ),
         }
     }
 
-    fn get(&self, key: &str, attempt: AttemptId, until: OffsetDateTime) -> String {
-        self.sign(key, attempt, until, Direction::Get)
+    /// A link to write an artifact.
+    async fn grant_artifact(&self, store: &Store, claim: LeaseClaim, name: &str) -> GatewayFrame {
+        if let Err(problem) = check_artifact_name(name) {
+            return rejected(Code::InvalidRequest, Some(&problem.to_string()));
+        }
+        match store.grant_artifact(claim, name).await {
+            Ok(Ok(Granted {
+                artifact_key: Some(object_key),
+                expires_at,
+                ..
+            })) => GatewayFrame::Granted {
+                url: self.put(&object_key, claim.attempt, expires_at, MAX_ARTIFACT_BYTES),
+                object_key,
+            },
+            Ok(Err(Refusal::TooManyObjects)) => {
+                let full = is_full("artifacts", MAX_ARTIFACTS).to_string();
+                rejected(Code::InvalidRequest, Some(&full))
+            }
+            Ok(Err(refusal)) => refused(Operation::Grant, refusal),
+            Ok(Ok(_)) | Err(_) => trouble(),
+        }
     }
 
-    fn put(&self, key: &str, attempt: AttemptId, until: OffsetDateTime) -> String {
-        self.sign(key, attempt, until, Direction::Put)
+    fn get(&self, key: &str, attempt: AttemptId, until: OffsetDateTime) -> String {
+        self.sign(key, attempt, until, (Direction::Get, 0))
+    }
+
+    fn put_output(&self, key: &str, attempt: AttemptId, until: OffsetDateTime) -> String {
+        self.put(key, attempt, until, self.max_output_bytes)
+    }
+
+    fn put(&self, key: &str, attempt: AttemptId, until: OffsetDateTime, most: u64) -> String {
+        let most = most.min(self.max_output_bytes);
+        self.sign(key, attempt, until, (Direction::Put, most))
     }
 
     fn sign(
@@ -124,14 +160,14 @@ impl OfferLinks {
         key: &str,
         attempt: AttemptId,
         until: OffsetDateTime,
-        direction: Direction,
+        (direction, max_bytes): (Direction, u64),
     ) -> String {
         let micros = until.unix_timestamp_nanos() / 1_000;
         self.signer.sign(&Grant {
             key: key.to_owned(),
             direction,
             expires_at_micros: i64::try_from(micros).unwrap_or(i64::MAX),
-            max_bytes: self.max_output_bytes,
+            max_bytes,
             holder: Holder::Attempt(attempt),
         })
     }

@@ -1,6 +1,7 @@
 use super::*;
 use fencepost_domain::commit_token::{CommitToken, TOKEN_BYTES};
 use fencepost_domain::ids::JobId;
+use fencepost_protocol::OutputDeclaration;
 use fencepost_store::views::HeldAttempt;
 
 fn envelope(frame: AgentFrame) -> AgentEnvelope {

@@ -124,7 +124,9 @@ impl Core {
                 self.on_granted(lease, FreshLink { url, object_key });
             }
             // Nothing of ours waits for these.
-            GatewayFrame::DrainAck
+            GatewayFrame::EventOk { .. }
+            | GatewayFrame::ArtifactOk { .. }
+            | GatewayFrame::DrainAck
             | GatewayFrame::Heartbeat
             | GatewayFrame::Unknown
             | GatewayFrame::Welcome { .. }

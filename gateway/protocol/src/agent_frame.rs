@@ -3,9 +3,10 @@
 use fencepost_domain::attempt::Phase;
 use fencepost_domain::commit_token::CommitToken;
 use fencepost_domain::fencing::LeaseClaim;
-use fencepost_domain::ids::{AttemptId, DeviceId, InstanceId, JobId, RequestId};
+use fencepost_domain::ids::{AttemptId, DeviceId, EventId, InstanceId, JobId, RequestId};
 use fencepost_domain::service::Capability;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// One message of an agent.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -79,12 +80,46 @@ pub enum AgentFrame {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         detail: Option<String>,
     },
+    /// Something for the journal. Said again until it is answered, under the epoch and secret that
+    /// it was first said with.
+    Event {
+        /// The lease.
+        #[serde(flatten)]
+        lease: LeaseRef,
+        /// Its secret.
+        commit_token: CommitToken,
+        /// The agent's id for it; the same whenever it is said again.
+        event_id: EventId,
+        /// The agent's number for it.
+        seq: i64,
+        /// What happened, as an identifier such as `encoder.exit`.
+        kind: String,
+        /// What there is to say about it.
+        #[serde(default)]
+        payload: Value,
+    },
+    /// A file besides the output, uploaded to an object that was granted under this name.
+    Artifact {
+        /// The lease.
+        #[serde(flatten)]
+        lease: LeaseRef,
+        /// Its secret.
+        commit_token: CommitToken,
+        /// Its name, an identifier such as `encoder.log`.
+        name: String,
+        /// SHA-256 of the bytes, 64 lower-case hexadecimal digits.
+        sha256: String,
+        /// Number of bytes.
+        size_bytes: u64,
+        /// Where it was put.
+        object_key: String,
+    },
     /// I need a new link for an object of my attempt.
     Grant {
         /// The lease.
         #[serde(flatten)]
         lease: LeaseRef,
-        /// Name of the input, or `output`.
+        /// Name of the input, or `output`, or (to put) an artifact's name.
         name: String,
         /// `get` or `put`.
         direction: String,
@@ -182,6 +217,8 @@ impl AgentFrame {
             Self::OfferAccept { lease }
             | Self::OfferDecline { lease, .. }
             | Self::Progress { lease, .. }
+            | Self::Event { lease, .. }
+            | Self::Artifact { lease, .. }
             | Self::Grant { lease, .. }
             | Self::Commit { lease, .. }
             | Self::Fail { lease, .. }

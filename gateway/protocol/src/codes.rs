@@ -16,6 +16,12 @@ pub enum Code {
     /// Commit, fail or release by somebody who does not hold the lease, or other content than was
     /// stored.
     CommitConflict,
+    /// An event or an artifact by somebody who does not hold the lease.
+    RunLeaseConflict,
+    /// Another event is stored under this id or number.
+    RunEventConflict,
+    /// Another artifact is stored under this name.
+    RunArtifactConflict,
     /// The buyer cancelled.
     BuyerCancelled,
     /// The output is not what the service promises.
@@ -56,6 +62,7 @@ impl Code {
     pub fn for_violation(operation: Operation, _violation: FenceViolation) -> Self {
         match operation {
             Operation::Progress | Operation::Grant => Self::LeaseConflict,
+            Operation::Event | Operation::Artifact => Self::RunLeaseConflict,
             Operation::Commit | Operation::Fail | Operation::Release => Self::CommitConflict,
         }
     }
@@ -65,6 +72,7 @@ impl Code {
         match self {
             Self::LeaseConflict
             | Self::CommitConflict
+            | Self::RunLeaseConflict
             | Self::BuyerCancelled
             | Self::VerificationFailed
             | Self::UploadFailed
@@ -72,7 +80,9 @@ impl Code {
             | Self::Unauthorized
             | Self::Unknown => Disposition::Stop,
             Self::Verifying | Self::ClockRegressed | Self::Busy => Disposition::Retry,
-            Self::InvalidRequest => Disposition::Fix,
+            Self::RunEventConflict | Self::RunArtifactConflict | Self::InvalidRequest => {
+                Disposition::Fix
+            }
         }
     }
 
@@ -81,6 +91,9 @@ impl Code {
         match self {
             Self::LeaseConflict => "lease_conflict",
             Self::CommitConflict => "commit_conflict",
+            Self::RunLeaseConflict => "run_lease_conflict",
+            Self::RunEventConflict => "run_event_conflict",
+            Self::RunArtifactConflict => "run_artifact_conflict",
             Self::BuyerCancelled => "buyer_cancelled",
             Self::VerificationFailed => "verification_failed",
             Self::UploadFailed => "upload_failed",

@@ -60,6 +60,20 @@ pub enum GatewayFrame {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
+    /// The event is stored.
+    EventOk {
+        /// Whether it was stored before.
+        replayed: bool,
+        /// Whether the lease that was named is live.
+        lease_live: bool,
+    },
+    /// The artifact is stored.
+    ArtifactOk {
+        /// Whether it was stored before.
+        replayed: bool,
+        /// Whether the lease that was named is live.
+        lease_live: bool,
+    },
     /// A new link.
     Granted {
         /// Where to read or write.

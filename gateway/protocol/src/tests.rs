@@ -72,6 +72,9 @@ fn every_code_is_written_as_its_word() {
     for code in [
         Code::LeaseConflict,
         Code::CommitConflict,
+        Code::RunLeaseConflict,
+        Code::RunEventConflict,
+        Code::RunArtifactConflict,
         Code::Busy,
         Code::ClockRegressed,
     ] {
@@ -116,4 +119,39 @@ fn an_offer_is_read_back_whole() {
         panic!("not an offer")
     };
     assert_eq!(read.lease(), lease);
+}
+
+#[test]
+fn an_event_is_read_with_any_payload_or_none() {
+    for payload in [json!({"a": {"b": [1.0, null]}}), json!("text"), json!(null)] {
+        let mut text = json!({
+            "type": "event",
+            "request_id": RequestId::new(),
+            "job_id": JobId::new(),
+            "attempt_id": AttemptId::new(),
+            "lease_epoch": 4,
+            "commit_token": CommitToken::from_entropy([0; TOKEN_BYTES]).expose(),
+            "event_id": fencepost_domain::ids::EventId::new(),
+            "seq": 3,
+            "kind": "encoder.exit",
+            "payload": payload,
+        });
+        if payload.is_null() {
+            text.as_object_mut().unwrap().remove("payload");
+        }
+        let envelope: AgentEnvelope = serde_json::from_value(text).unwrap();
+        assert_eq!(envelope.frame.lease().unwrap().lease_epoch, 4);
+        let AgentFrame::Event { payload: read, .. } = envelope.frame else {
+            panic!("not an event")
+        };
+        assert_eq!(read, payload);
+    }
+}
+
+#[test]
+fn a_stranger_is_told_to_drop_it_and_a_holder_to_mend_it() {
+    use crate::Disposition;
+    assert_eq!(Code::RunLeaseConflict.disposition(), Disposition::Stop);
+    assert_eq!(Code::RunEventConflict.disposition(), Disposition::Fix);
+    assert_eq!(Code::RunArtifactConflict.disposition(), Disposition::Fix);
 }

@@ -34,6 +34,7 @@ pub fn routes(config: &mut ServiceConfig) {
         .service(resource("/v1/jobs/{job}").route(web::get().to(jobs::get)))
         .service(resource("/v1/jobs/{job}/cancel").route(web::post().to(jobs::cancel)))
         .service(resource("/v1/jobs/{job}/attempts").route(web::get().to(jobs::attempts)))
+        .service(resource("/v1/jobs/{job}/artifacts").route(web::get().to(jobs::artifacts)))
         .service(resource("/v1/jobs/{job}/output").route(web::get().to(jobs::output)))
         .service(resource("/v1/uploads").route(web::post().to(uploads::create)))
         .service(

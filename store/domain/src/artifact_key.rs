@@ -17,6 +17,11 @@ pub fn attempt_output(job: JobId, attempt: AttemptId, extension: &str) -> String
     format!("outputs/{job}.{attempt}.{extension}")
 }
 
+/// Where an attempt's agent may write a named artifact under the lease of one epoch.
+pub fn attempt_artifact(job: JobId, attempt: AttemptId, epoch: i64, name: &str) -> String {
+    format!("artifacts/{job}.{attempt}.{epoch}.{name}")
+}
+
 /// The copy of an attempt's output that is verified, and served if it is good.
 pub fn verified_copy(job: JobId, attempt: AttemptId, verification_epoch: i64) -> String {
     format!("verified/{job}.{attempt}.{verification_epoch}")

@@ -50,6 +50,10 @@ pub enum Operation {
     Progress,
     /// Ask for another grant.
     Grant,
+    /// Write a journal event.
+    Event,
+    /// Name an artifact.
+    Artifact,
     /// Publish a result.
     Commit,
     /// Report a failure.
@@ -63,7 +67,7 @@ impl Operation {
     pub fn needs_token(self) -> bool {
         match self {
             Self::Progress | Self::Grant => false,
-            Self::Commit | Self::Fail | Self::Release => true,
+            Self::Event | Self::Artifact | Self::Commit | Self::Fail | Self::Release => true,
         }
     }
 
@@ -71,7 +75,12 @@ impl Operation {
     fn allowed_in(self, status: AttemptStatus) -> bool {
         match self {
             Self::Commit => status == AttemptStatus::Uploading,
-            Self::Progress | Self::Grant | Self::Fail | Self::Release => status.is_held_by_agent(),
+            Self::Progress
+            | Self::Grant
+            | Self::Event
+            | Self::Artifact
+            | Self::Fail
+            | Self::Release => status.is_held_by_agent(),
         }
     }
 }

@@ -61,6 +61,8 @@ ids! {
     AttemptId,
     /// One file that a buyer sent.
     UploadId,
+    /// One event in an attempt's journal; chosen by its writer.
+    EventId,
     /// One permission to read or write one object.
     GrantId,
     /// One API key of an org.

@@ -1,8 +1,9 @@
 //! Objects that nobody will ask for any more.
 //!
 //! An ended attempt leaves what its agent uploaded, and a copy for each pick-up of its verification.
-//! Of all these only the copy that was published is ever served. The rest is deleted when no transfer
-//! can be writing it any more, and once again later, for a transfer that outlived its bound.
+//! Of all these only what belongs to the published result is kept: the copy, and the artifacts that
+//! the winning attempt named. The rest is deleted when no transfer can be writing it any more, and
+//! once again later, for a transfer that outlived its bound.
 //!
 //! Locks: attempts, by id, skipping what others hold. Writes: when the next pass is due, *before*
 //! the objects are deleted: a gateway that dies in between has only put the pass off.
@@ -65,7 +66,11 @@ impl Transaction for CollectGarbage {
                 returning a.*
             )
             select p.id, p.job_id, p.output_key, p.verification_epoch,
-                j.output_key as "published?"
+                j.output_key as "published?",
+                array(select g.object_key from attempt_grants g where g.attempt_id = p.id
+                    and (j.winning_attempt_id is distinct from p.id
+                        or not exists (select from attempt_artifacts f
+                            where f.object_key = g.object_key))) as "artifacts!"
             from put_off p join jobs j on j.id = p.job_id"#,
             self.limit
         )
@@ -77,6 +82,7 @@ impl Transaction for CollectGarbage {
                 .map(|epoch| artifact_key::verified_copy(job, attempt, epoch));
             let keys = std::iter::once(row.output_key)
                 .chain(copies)
+                .chain(row.artifacts)
                 .filter(|key| row.published.as_ref() != Some(key))
                 .collect();
             Garbage { attempt, keys }

@@ -1,9 +1,11 @@
 //! A holder asks for fresh links to its attempt's objects.
 //!
-//! Locks: the job, then the attempt. Checks: the fence without token. Writes: until when transfers
-//! can start, which only ever moves forward (objects of a losing attempt are kept at least that long).
+//! Locks: the job, then the attempt. Checks: the fence without token; for an artifact also how many
+//! there are. Writes: until when transfers can start, which only ever moves forward (objects of a
+//! losing attempt are kept at least that long), and which objects there are besides the output.
 
 use fencepost_domain::fencing::{LeaseClaim, Operation};
+use fencepost_domain::{artifact_key, journal};
 use serde_json::Value;
 use time::OffsetDateTime;
 
@@ -20,6 +22,8 @@ pub struct Granted {
     pub output_key: String,
     /// Its inputs: array of `{name, object_key, sha256, size_bytes}`.
     pub inputs: Value,
+    /// The object of the artifact that was asked for.
+    pub artifact_key: Option<String>,
     /// By Postgres's clock.
     pub expires_at: OffsetDateTime,
 }
@@ -30,12 +34,24 @@ impl Store {
         &self,
         claim: LeaseClaim,
     ) -> Result<Result<Granted, Refusal>, StoreError> {
-        self.execute(GrantObjects { claim }).await
+        let artifact = None;
+        self.execute(GrantObjects { claim, artifact }).await
+    }
+
+    /// The same, and an object for an artifact of this (checked) name.
+    pub async fn grant_artifact(
+        &self,
+        claim: LeaseClaim,
+        name: &str,
+    ) -> Result<Result<Granted, Refusal>, StoreError> {
+        let artifact = Some(name.to_owned());
+        self.execute(GrantObjects { claim, artifact }).await
     }
 }
 
 struct GrantObjects {
     claim: LeaseClaim,
+    artifact: Option<String>,
 }
 
 impl Transaction for GrantObjects {
@@ -57,8 +73,58 @@ impl Transaction for GrantObjects {
             locked.now,
         ) {
             Err(violation) => Ok(Err(Refusal::Fence(violation))),
-            Ok(facts) => extend(tx, &facts, locked.now).await.map(Ok),
+            Ok(facts) => {
+                let mut granted = extend(tx, &facts, locked.now).await?;
+                if let Some(name) = &self.artifact {
+                    granted.artifact_key = self.add_artifact(tx, name, locked.now).await?;
+                    if granted.artifact_key.is_none() {
+                        return Ok(Err(Refusal::TooManyObjects));
+                    }
+                }
+                Ok(Ok(granted))
+            }
         }
+    }
+}
+
+impl GrantObjects {
+    /// The artifact's object, remembered as the attempt's; `None` if it has too many.
+    async fn add_artifact(
+        &self,
+        tx: &mut Tx,
+        name: &str,
+        now: OffsetDateTime,
+    ) -> Result<Option<String>, StoreError> {
+        let LeaseClaim {
+            job,
+            attempt,
+            epoch,
+            ..
+        } = self.claim;
+        let key = artifact_key::attempt_artifact(job, attempt, epoch, name);
+        // The attempt is locked: nobody else counts or adds at the same time.
+        let found = sqlx::query!(
+            r#"-- grant_objects: add artifact
+            with known as (
+                select object_key from attempt_grants where object_key = $1
+            ), added as (
+                insert into attempt_grants (object_key, attempt_id, lease_epoch, name, granted_at)
+                select $1, $2, $3, $4, $5
+                where not exists (select from known)
+                    and (select count(*) from attempt_grants where attempt_id = $2) < $6
+                returning object_key
+            )
+            select object_key from known union all select object_key from added"#,
+            key,
+            attempt.0,
+            epoch,
+            name,
+            now,
+            journal::MAX_ARTIFACTS
+        )
+        .fetch_optional(&mut **tx)
+        .await?;
+        Ok(found.and_then(|row| row.object_key))
     }
 }
 
@@ -71,7 +137,9 @@ async fn extend(
     let until = now + tx.settings.grant.signed();
     let row = sqlx::query!(
         r#"-- grant_objects: extend
-        update attempts a set grant_expires_at = greatest(a.grant_expires_at, $7)
+        update attempts a set grant_expires_at = greatest(a.grant_expires_at, $7),
+            -- a frame has presented the new epoch: its welcome arrived
+            replaced_epoch = null, replaced_digest = null
         from jobs j
         where a.id = $1 and j.id = a.job_id and a.ended_at is null
             and a.job_id = $2 and a.device_id = $3 and a.lease_epoch = $4
@@ -91,6 +159,7 @@ async fn extend(
     row.map(|row| Granted {
         output_key: row.output_key,
         inputs: row.inputs,
+        artifact_key: None,
         expires_at: row.grant_expires_at,
     })
     .ok_or_else(|| StoreError::inconsistent("attempts", "grant: judged one row, wrote none"))

@@ -1,6 +1,7 @@
 //! One file per transaction; see the crate's page for the rules they obey.
 
 mod finish;
+mod replay;
 
 pub mod begin_session;
 pub mod begin_verification;
@@ -22,6 +23,8 @@ pub mod revoke;
 pub mod settle_commit;
 pub mod submit_job;
 pub mod tend_queue;
+pub mod write_artifacts;
+pub mod write_events;
 
 use std::collections::HashSet;
 
@@ -47,6 +50,12 @@ pub enum Refusal {
     /// The object was never granted to this attempt.
     #[error("the object key was not granted to this attempt")]
     UngrantedObject,
+    /// The lease is good, but its job is being cancelled.
+    #[error("the job is not active")]
+    JobNotActive,
+    /// The attempt has as many objects as it may have.
+    #[error("the attempt may write no more objects")]
+    TooManyObjects,
     /// The job's buyer cancelled; the attempt has ended.
     #[error("the job is cancelled")]
     BuyerCancelled,
@@ -60,6 +69,8 @@ impl Refusal {
             Self::UnknownAttempt
             | Self::OtherContent
             | Self::UngrantedObject
+            | Self::JobNotActive
+            | Self::TooManyObjects
             | Self::BuyerCancelled => FenceViolation::ForeignDevice,
         }
     }

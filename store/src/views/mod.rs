@@ -4,8 +4,10 @@
 
 mod accounts;
 mod jobs;
+mod journal;
 mod sessions;
 
 pub use accounts::{Balance, DeviceView};
 pub use jobs::{AttemptView, JobFilter, JobView, OutputView, Posted};
+pub use journal::{ArtifactView, EventView, SHOWN_EVENTS};
 pub use sessions::{HeldAttempt, QueueDepth, SessionView};

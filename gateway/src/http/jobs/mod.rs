@@ -9,7 +9,7 @@ mod order;
 mod output;
 mod view;
 
-pub use attempts::attempts;
+pub use attempts::{artifacts, attempts};
 pub use cancel::cancel;
 pub use create::create;
 pub use get::get;

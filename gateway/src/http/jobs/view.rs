@@ -1,6 +1,6 @@
 //! How jobs and attempts look from outside.
 
-use fencepost_store::views::{AttemptView, JobView};
+use fencepost_store::views::{ArtifactView, AttemptView, EventView, JobView};
 use serde_json::{Map, Value, json};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
@@ -46,13 +46,15 @@ pub(super) fn links(job: &str) -> Value {
     json!({
         "self": format!("/v1/jobs/{job}"),
         "attempts": format!("/v1/jobs/{job}/attempts"),
+        "artifacts": format!("/v1/jobs/{job}/artifacts"),
         "output": format!("/v1/jobs/{job}/output"),
         "cancel": format!("/v1/jobs/{job}/cancel"),
     })
 }
 
 /// An attempt.
-pub(super) fn attempt(attempt: &AttemptView) -> Value {
+pub(super) fn attempt(attempt: &AttemptView, events: &[EventView]) -> Value {
+    let events: Vec<Value> = events.iter().map(event).collect();
     json!({
         "id": attempt.id,
         "attempt_number": attempt.attempt_number,
@@ -67,6 +69,31 @@ pub(super) fn attempt(attempt: &AttemptView) -> Value {
         })),
         "leased_at": at(attempt.leased_at),
         "ended_at": attempt.ended_at.map(at),
+        "events": events,
+    })
+}
+
+/// An event of an attempt's journal.
+fn event(event: &EventView) -> Value {
+    json!({
+        "seq": event.job_seq,
+        "kind": event.kind,
+        "payload": event.payload,
+        "at": at(event.recorded_at),
+    })
+}
+
+/// An artifact.
+pub(super) fn artifact(artifact: &ArtifactView, url: Option<&str>) -> Value {
+    json!({
+        "seq": artifact.job_seq,
+        "name": artifact.name,
+        "attempt_id": artifact.attempt_id,
+        "attempt_number": artifact.attempt_number,
+        "sha256": artifact.sha256,
+        "size_bytes": artifact.size_bytes,
+        "at": at(artifact.recorded_at),
+        "url": url,
     })
 }
 

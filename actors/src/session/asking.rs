@@ -1,0 +1,149 @@
+//! What a frame about an attempt asks for, or what is wrong with it.
+
+use fencepost_domain::failure::FailureCode;
+use fencepost_domain::fencing::LeaseClaim;
+use fencepost_protocol::{AgentFrame, OutputDeclaration};
+use fencepost_store::tx::begin_verification::{CommitRequest, DeclaredOutput};
+use fencepost_store::tx::end_by_agent::{AgentEnd, AgentEndKind};
+use fencepost_store::tx::record_progress::Progress;
+use fencepost_store::tx::write_artifacts::NewArtifact;
+use fencepost_store::tx::write_events::NewEvent;
+
+use super::lanes::OperationKind;
+
+/// What a frame asks for.
+pub(super) fn operation(
+    frame: AgentFrame,
+    claim: LeaseClaim,
+) -> Result<OperationKind, &'static str> {
+    Ok(match frame {
+        AgentFrame::OfferAccept { .. } => OperationKind::Progress(Progress {
+            claim,
+            phase: None,
+            percent: None,
+            detail: None,
+        }),
+        AgentFrame::OfferDecline { .. } => OperationKind::Decline,
+        AgentFrame::Progress {
+            phase,
+            percent,
+            detail,
+            ..
+        } => OperationKind::Progress(Progress {
+            claim,
+            phase: Some(phase),
+            percent,
+            detail,
+        }),
+        AgentFrame::Grant {
+            name, direction, ..
+        } => OperationKind::Grant { name, direction },
+        AgentFrame::Commit {
+            commit_token,
+            output,
+            ..
+        } => OperationKind::Commit(CommitRequest {
+            claim,
+            token: commit_token.digest(),
+            output: declared(output)?,
+        }),
+        record @ (AgentFrame::Event { .. } | AgentFrame::Artifact { .. }) => {
+            return record_of(record, claim);
+        }
+        end => OperationKind::End(AgentEnd {
+            claim,
+            kind: end_of(end)?,
+        }),
+    })
+}
+
+fn record_of(frame: AgentFrame, claim: LeaseClaim) -> Result<OperationKind, &'static str> {
+    match frame {
+        AgentFrame::Event {
+            commit_token,
+            event_id,
+            seq,
+            kind,
+            payload,
+            ..
+        } => Ok(OperationKind::Event(NewEvent {
+            claim,
+            token: commit_token.digest(),
+            event_id,
+            seq,
+            kind,
+            payload,
+        })),
+        AgentFrame::Artifact {
+            commit_token,
+            name,
+            sha256,
+            size_bytes,
+            object_key,
+            ..
+        } => Ok(OperationKind::Artifact(NewArtifact {
+            claim,
+            token: commit_token.digest(),
+            name,
+            object_key,
+            sha256: parse_hex(&sha256)
+                .ok_or("sha256 must be 64 hexadecimal digits in lower case")?,
+            size_bytes: i64::try_from(size_bytes).map_err(|_| "size_bytes is too large")?,
+        })),
+        _ => Err("the frame records nothing"),
+    }
+}
+
+fn end_of(frame: AgentFrame) -> Result<AgentEndKind, &'static str> {
+    match frame {
+        AgentFrame::Fail {
+            commit_token,
+            failure_code,
+            message,
+            ..
+        } => Ok(AgentEndKind::Fail {
+            token: commit_token.digest(),
+            code: FailureCode::reported(&failure_code),
+            message,
+        }),
+        AgentFrame::Release {
+            commit_token,
+            reason,
+            ..
+        } => Ok(AgentEndKind::Release {
+            token: commit_token.digest(),
+            reason,
+        }),
+        AgentFrame::Stopped { .. } => Ok(AgentEndKind::Stopped),
+        _ => Err("the frame is about no attempt"),
+    }
+}
+
+fn declared(output: OutputDeclaration) -> Result<DeclaredOutput, &'static str> {
+    let sha256 = parse_hex(&output.sha256)
+        .ok_or("output.sha256 must be 64 hexadecimal digits in lower case")?;
+    let size_bytes =
+        i64::try_from(output.size_bytes).map_err(|_| "output.size_bytes is too large")?;
+    Ok(DeclaredOutput {
+        object_key: output.object_key,
+        sha256,
+        size_bytes,
+    })
+}
+
+fn parse_hex(text: &str) -> Option<[u8; 32]> {
+    let digit = |c: u8| match c {
+        b'0'..=b'9' => Some(c - b'0'),
+        b'a'..=b'f' => Some(c - b'a' + 10),
+        _ => None,
+    };
+    let pairs: Option<Vec<u8>> = text
+        .as_bytes()
+        .chunks(2)
+        .map(|pair| match pair {
+            [high, low] => Some(digit(*high)? << 4 | digit(*low)?),
+            _ => None,
+        })
+        .collect();
+    pairs?.try_into().ok()
+}

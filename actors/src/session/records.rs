@@ -1,0 +1,33 @@
+//! What all sessions record, written many at a time.
+
+use fencepost_store::tx::record_progress::{Progress, ProgressAnswer};
+use fencepost_store::tx::write_artifacts::NewArtifact;
+use fencepost_store::tx::write_events::{JournalAnswer, NewEvent};
+
+use crate::batch::{Batcher, batch_call};
+
+batch_call! {
+    /// `record_progress` as a batch.
+    ProgressCall = record_progress(Progress) -> ProgressAnswer, about |one| one.claim.attempt
+}
+
+batch_call! {
+    /// `write_events` as a batch.
+    EventCall = write_events(NewEvent) -> JournalAnswer, about |one| one.claim.attempt
+}
+
+batch_call! {
+    /// `write_artifacts` as a batch.
+    ArtifactCall = write_artifacts(NewArtifact) -> JournalAnswer, about |one| one.claim.attempt
+}
+
+/// The ways into these batches. Cheap to clone.
+#[derive(Clone)]
+pub struct Records {
+    /// Records progress.
+    pub progress: Batcher<ProgressCall>,
+    /// Writes journal events.
+    pub events: Batcher<EventCall>,
+    /// Names artifacts.
+    pub artifacts: Batcher<ArtifactCall>,
+}

@@ -1,0 +1,256 @@
+//! Attempts name artifacts: files besides the output.
+//!
+//! Locks: jobs, then attempts, by id. Checks: a stored row first (its writer's repeat is answered
+//! from it, for ever), then the fence with token, that the job is active, and that the object was
+//! granted to this attempt. Writes: the artifact with its writer, and the job's counter.
+
+use fencepost_domain::commit_token::CommitTokenDigest;
+use fencepost_domain::fencing::{LeaseClaim, Operation};
+use fencepost_domain::field::FieldError;
+use fencepost_domain::journal;
+use serde::Serialize;
+use serde_json::Value;
+use time::OffsetDateTime;
+
+use super::in_turns;
+use super::replay::{Found, FoundRow, Judged, Presented, judge_item};
+pub use super::replay::{JournalAnswer, JournalRefusal};
+use crate::error::StoreError;
+use crate::fence::{WhereFacts, hex, hex_bytes};
+use crate::rows::lock_pairs;
+use crate::run::{Store, Transaction, Tx};
+
+/// A named artifact of an attempt.
+#[derive(Debug, Clone)]
+pub struct NewArtifact {
+    /// Whose lease.
+    pub claim: LeaseClaim,
+    /// SHA-256 of the token that came with it.
+    pub token: CommitTokenDigest,
+    /// Its name.
+    pub name: String,
+    /// Where it was uploaded: an object that was granted to this attempt.
+    pub object_key: String,
+    /// Its digest.
+    pub sha256: [u8; 32],
+    /// Its size.
+    pub size_bytes: i64,
+}
+
+impl Store {
+    /// Names artifacts; one answer for each, in order.
+    pub async fn write_artifacts(
+        &self,
+        artifacts: Vec<NewArtifact>,
+    ) -> Result<Vec<JournalAnswer>, StoreError> {
+        in_turns(
+            self,
+            artifacts,
+            |one| one.claim.attempt,
+            |artifacts| WriteArtifacts { artifacts },
+        )
+        .await
+    }
+}
+
+struct WriteArtifacts {
+    artifacts: Vec<NewArtifact>,
+}
+
+/// An artifact as it is looked up and written.
+#[derive(Serialize)]
+struct Row<'a> {
+    position: i64,
+    #[serde(flatten)]
+    facts: Option<WhereFacts>,
+    presented_attempt: uuid::Uuid,
+    presented_epoch: i64,
+    name: &'a str,
+    object_key: &'a str,
+    sha256: String,
+    size_bytes: i64,
+    writer: String,
+}
+
+impl<'a> Row<'a> {
+    fn new(position: usize, artifact: &'a NewArtifact, facts: Option<WhereFacts>) -> Self {
+        Self {
+            position: i64::try_from(position).unwrap_or(i64::MAX),
+            facts,
+            presented_attempt: artifact.claim.attempt.0,
+            presented_epoch: artifact.claim.epoch,
+            name: &artifact.name,
+            object_key: &artifact.object_key,
+            sha256: hex_bytes(&artifact.sha256),
+            size_bytes: artifact.size_bytes,
+            writer: hex(&artifact.token),
+        }
+    }
+}
+
+impl Transaction for WriteArtifacts {
+    const NAME: &'static str = "write_artifacts";
+    type Output = Vec<JournalAnswer>;
+
+    async fn run(&self, tx: &mut Tx) -> Result<Self::Output, StoreError> {
+        let ids: Vec<_> = self.artifacts.iter().map(|one| one.claim.attempt).collect();
+        let locked = lock_pairs(tx, &ids).await?;
+        let found = find(tx, &self.artifacts).await?;
+        let mut answers: Vec<Option<JournalAnswer>> = Vec::with_capacity(found.len());
+        let mut writes = Vec::new();
+        for (position, (one, (found, granted))) in self.artifacts.iter().zip(&found).enumerate() {
+            let presented = Presented {
+                claim: &one.claim,
+                token: &one.token,
+                operation: Operation::Artifact,
+            };
+            let pair = locked.find(one.claim.attempt);
+            let judged = judge_item(tx, pair, &presented, found, locked.now);
+            answers.push(match (check(one, found, *granted), judged) {
+                (Ok(()), Judged::Write(facts)) => {
+                    writes.push(Row::new(position, one, Some(facts)));
+                    None
+                }
+                (_, Judged::Answer(answer)) => Some(answer),
+                (Err(problem), Judged::Write(_)) => {
+                    Some(JournalAnswer::Refused(JournalRefusal::Invalid(problem)))
+                }
+            });
+        }
+        write(tx, locked.now, &writes, &mut answers).await?;
+        Ok(answers.into_iter().flatten().collect())
+    }
+}
+
+/// What keeps an artifact of the lease's holder from being written.
+fn check(one: &NewArtifact, found: &Found, granted: bool) -> Result<(), FieldError> {
+    journal::check_artifact_name(&one.name)?;
+    journal::check_artifact_size(one.size_bytes)?;
+    if !granted {
+        let problem = "was not granted to this attempt under this name: ask for a grant first";
+        return Err(FieldError::new("object_key", problem));
+    }
+    if found.count >= journal::MAX_ARTIFACTS {
+        return Err(journal::is_full("artifacts", journal::MAX_ARTIFACTS));
+    }
+    Ok(())
+}
+
+/// What is stored under each artifact's attempt, epoch and name, and whether its object was granted,
+/// in order. Read after the locks.
+async fn find(tx: &mut Tx, artifacts: &[NewArtifact]) -> Result<Vec<(Found, bool)>, StoreError> {
+    let rows = artifacts.iter().enumerate();
+    let rows: Vec<_> = rows
+        .map(|(position, one)| Row::new(position, one, None))
+        .collect();
+    let rows = sqlx::query!(
+        r#"-- write_artifacts: find
+        select e.name as "name?", e.writer_digest, e.job_seq as "job_seq?",
+            e.recorded_at as "recorded_at?",
+            (e.sha256 = decode(i.sha256, 'hex') and e.size_bytes = i.size_bytes
+                and e.object_key = i.object_key) as identical,
+            exists (select from attempt_grants g
+                where g.attempt_id = i.presented_attempt and g.object_key = i.object_key
+                    and g.name = i.name) as "granted!",
+            (select count(*) from attempt_artifacts o
+                where o.attempt_id = i.presented_attempt) as "count!"
+        from jsonb_to_recordset($1) as i(position bigint, presented_attempt uuid,
+            presented_epoch bigint, name text, object_key text, sha256 text, size_bytes bigint)
+        left join attempt_artifacts e on e.attempt_id = i.presented_attempt
+            and e.lease_epoch = i.presented_epoch and e.name = i.name
+        order by i.position"#,
+        to_json(&rows)?
+    )
+    .fetch_all(&mut **tx)
+    .await?;
+    let found = rows.into_iter().map(|row| {
+        let stored = match (row.name, row.job_seq, row.recorded_at) {
+            (Some(_), Some(job_seq), Some(recorded_at)) => Some(FoundRow {
+                writer: row
+                    .writer_digest
+                    .as_deref()
+                    .and_then(CommitTokenDigest::from_bytes),
+                identical: row.identical == Some(true),
+                job_seq,
+                recorded_at,
+            }),
+            _ => None,
+        };
+        let found = Found {
+            row: stored,
+            place_taken: false,
+            count: row.count,
+        };
+        (found, row.granted)
+    });
+    Ok(found.collect())
+}
+
+async fn write(
+    tx: &mut Tx,
+    now: OffsetDateTime,
+    writes: &[Row<'_>],
+    answers: &mut [Option<JournalAnswer>],
+) -> Result<(), StoreError> {
+    if writes.is_empty() {
+        return Ok(());
+    }
+    let rows = sqlx::query!(
+        r#"-- write_artifacts: write
+        with input as materialized (
+            select * from jsonb_to_recordset($1) as i(position bigint, attempt_id uuid,
+                job_id uuid, device_id uuid, epoch bigint, digest text, "from" text[],
+                must_be_live boolean, name text, object_key text, sha256 text,
+                size_bytes bigint, writer text)
+        ), holders as materialized (
+            select i.* from input i join attempts a on a.id = i.attempt_id
+            where a.ended_at is null and a.job_id = i.job_id and a.device_id = i.device_id
+                and a.lease_epoch = i.epoch
+                and (i.digest is null or a.token_digest = decode(i.digest, 'hex'))
+                and a.status::text = any(i."from")
+                and (not i.must_be_live or a.lease_expires_at > $2)
+        ), presented as (
+            -- a frame has presented the new epoch: its welcome arrived
+            update attempts a set replaced_epoch = null, replaced_digest = null
+            from holders h where a.id = h.attempt_id and a.replaced_epoch is not null
+        ), placed as (
+            update jobs j set event_counter = j.event_counter + 1 from holders h
+            where j.id = h.job_id and j.status = 'active'
+            returning h.position, j.event_counter
+        )
+        insert into attempt_artifacts (attempt_id, lease_epoch, name, job_id, job_seq, object_key,
+            sha256, size_bytes, recorded_at, writer_digest)
+        select h.attempt_id, h.epoch, h.name, h.job_id, p.event_counter, h.object_key,
+            decode(h.sha256, 'hex'), h.size_bytes, $2, decode(h.writer, 'hex')
+        from holders h join placed p on p.position = h.position
+        returning attempt_id, name, job_seq"#,
+        to_json(writes)?,
+        now
+    )
+    .fetch_all(&mut **tx)
+    .await?;
+    if rows.len() != writes.len() {
+        let what = format!("judged {} artifacts, wrote {}", writes.len(), rows.len());
+        return Err(StoreError::inconsistent("attempt_artifacts", what));
+    }
+    for row in rows {
+        let write = writes.iter().find(|write| {
+            (write.presented_attempt, write.name) == (row.attempt_id, row.name.as_str())
+        });
+        let position = write.and_then(|write| usize::try_from(write.position).ok());
+        if let Some(answer) = position.and_then(|position| answers.get_mut(position)) {
+            *answer = Some(JournalAnswer::Stored {
+                job_seq: row.job_seq,
+                recorded_at: now,
+                replayed: false,
+                lease_live: true,
+            });
+        }
+    }
+    Ok(())
+}
+
+fn to_json(rows: &[Row<'_>]) -> Result<Value, StoreError> {
+    serde_json::to_value(rows)
+        .map_err(|error| StoreError::inconsistent("attempt_artifacts", error.to_string()))
+}

@@ -1,0 +1,270 @@
+//! Attempts write journal events.
+//!
+//! Locks: jobs, then attempts, by id. Checks: a stored row first (its writer's repeat is answered
+//! from it, for ever), then the fence with token, and that the job is active. Writes: the event with
+//! its writer, and the job's counter, which gives it its place.
+
+use fencepost_domain::commit_token::CommitTokenDigest;
+use fencepost_domain::fencing::{LeaseClaim, Operation};
+use fencepost_domain::ids::EventId;
+use fencepost_domain::journal;
+use serde::Serialize;
+use serde_json::Value;
+use time::OffsetDateTime;
+
+use super::in_turns;
+use super::replay::{Found, FoundRow, Judged, Presented, judge_item};
+pub use super::replay::{JournalAnswer, JournalRefusal};
+use crate::error::StoreError;
+use crate::fence::{WhereFacts, hex};
+use crate::rows::lock_pairs;
+use crate::run::{Store, Transaction, Tx};
+
+/// A journal event of an attempt.
+#[derive(Debug, Clone)]
+pub struct NewEvent {
+    /// Whose lease.
+    pub claim: LeaseClaim,
+    /// SHA-256 of the token that came with it.
+    pub token: CommitTokenDigest,
+    /// The writer's id for it.
+    pub event_id: EventId,
+    /// The writer's number for it.
+    pub seq: i64,
+    /// What happened.
+    pub kind: String,
+    /// What there is to say about it.
+    pub payload: Value,
+}
+
+impl Store {
+    /// Writes events; one answer for each, in order.
+    pub async fn write_events(
+        &self,
+        events: Vec<NewEvent>,
+    ) -> Result<Vec<JournalAnswer>, StoreError> {
+        let items = events.into_iter().map(Item::new).collect();
+        in_turns(
+            self,
+            items,
+            |item: &Item| item.event.claim.attempt,
+            |items| WriteEvents { items },
+        )
+        .await
+    }
+}
+
+struct WriteEvents {
+    items: Vec<Item>,
+}
+
+/// An event and what is wrong with it.
+struct Item {
+    event: NewEvent,
+    problem: Option<JournalRefusal>,
+}
+
+impl Item {
+    fn new(mut event: NewEvent) -> Self {
+        let checked = journal::check_kind(&event.kind)
+            .and_then(|()| journal::check_seq(event.seq))
+            .and_then(|()| journal::clean_payload(event.payload.take()));
+        let problem = match checked {
+            Ok(payload) => {
+                event.payload = payload;
+                None
+            }
+            Err(problem) => Some(JournalRefusal::Invalid(problem)),
+        };
+        Self { event, problem }
+    }
+}
+
+/// An event as it is looked up and written.
+#[derive(Serialize)]
+struct Row<'a> {
+    position: i64,
+    #[serde(flatten)]
+    facts: Option<WhereFacts>,
+    presented_attempt: uuid::Uuid,
+    presented_epoch: i64,
+    event_id: EventId,
+    seq: i64,
+    kind: &'a str,
+    payload: &'a Value,
+    writer: String,
+}
+
+impl<'a> Row<'a> {
+    fn new(position: usize, event: &'a NewEvent, facts: Option<WhereFacts>) -> Self {
+        Self {
+            position: i64::try_from(position).unwrap_or(i64::MAX),
+            facts,
+            presented_attempt: event.claim.attempt.0,
+            presented_epoch: event.claim.epoch,
+            event_id: event.event_id,
+            seq: event.seq,
+            kind: &event.kind,
+            payload: &event.payload,
+            writer: hex(&event.token),
+        }
+    }
+}
+
+impl Transaction for WriteEvents {
+    const NAME: &'static str = "write_events";
+    type Output = Vec<JournalAnswer>;
+
+    async fn run(&self, tx: &mut Tx) -> Result<Self::Output, StoreError> {
+        let ids: Vec<_> = self
+            .items
+            .iter()
+            .map(|item| item.event.claim.attempt)
+            .collect();
+        let locked = lock_pairs(tx, &ids).await?;
+        let found = find(tx, &self.items).await?;
+        let mut answers: Vec<Option<JournalAnswer>> = Vec::with_capacity(found.len());
+        let mut writes = Vec::new();
+        for (position, (item, found)) in self.items.iter().zip(&found).enumerate() {
+            if let Some(problem) = &item.problem {
+                answers.push(Some(JournalAnswer::Refused(problem.clone())));
+                continue;
+            }
+            let event = &item.event;
+            let presented = Presented {
+                claim: &event.claim,
+                token: &event.token,
+                operation: Operation::Event,
+            };
+            let pair = locked.find(event.claim.attempt);
+            answers.push(match judge_item(tx, pair, &presented, found, locked.now) {
+                Judged::Answer(answer) => Some(answer),
+                Judged::Write(_) if found.count >= journal::MAX_EVENTS => {
+                    let full = journal::is_full("events", journal::MAX_EVENTS);
+                    Some(JournalAnswer::Refused(JournalRefusal::Invalid(full)))
+                }
+                Judged::Write(facts) => {
+                    writes.push(Row::new(position, event, Some(facts)));
+                    None
+                }
+            });
+        }
+        write(tx, locked.now, &writes, &mut answers).await?;
+        Ok(answers.into_iter().flatten().collect())
+    }
+}
+
+/// What is stored under each event's attempt, epoch and id, in order. Read after the locks.
+async fn find(tx: &mut Tx, items: &[Item]) -> Result<Vec<Found>, StoreError> {
+    let rows = items.iter().enumerate();
+    let rows: Vec<_> = rows
+        .map(|(position, item)| Row::new(position, &item.event, None))
+        .collect();
+    let rows = sqlx::query!(
+        r#"-- write_events: find
+        select e.event_id as "event_id?", e.writer_digest, e.job_seq as "job_seq?",
+            e.recorded_at as "recorded_at?",
+            (e.kind = i.kind and e.seq = i.seq
+                -- a recordset makes the JSON null an SQL one
+                and e.payload = coalesce(i.payload, 'null')) as identical,
+            exists (select from attempt_events o
+                where o.attempt_id = i.presented_attempt and o.lease_epoch = i.presented_epoch
+                    and o.seq = i.seq) as "place_taken!",
+            (select count(*) from attempt_events o
+                where o.attempt_id = i.presented_attempt) as "count!"
+        from jsonb_to_recordset($1) as i(position bigint, presented_attempt uuid,
+            presented_epoch bigint, event_id uuid, seq bigint, kind text, payload jsonb)
+        left join attempt_events e on e.attempt_id = i.presented_attempt
+            and e.lease_epoch = i.presented_epoch and e.event_id = i.event_id
+        order by i.position"#,
+        to_json(&rows)?
+    )
+    .fetch_all(&mut **tx)
+    .await?;
+    let found = rows.into_iter().map(|row| Found {
+        row: match (row.event_id, row.job_seq, row.recorded_at) {
+            (Some(_), Some(job_seq), Some(recorded_at)) => Some(FoundRow {
+                writer: row
+                    .writer_digest
+                    .as_deref()
+                    .and_then(CommitTokenDigest::from_bytes),
+                identical: row.identical == Some(true),
+                job_seq,
+                recorded_at,
+            }),
+            _ => None,
+        },
+        place_taken: row.place_taken,
+        count: row.count,
+    });
+    Ok(found.collect())
+}
+
+async fn write(
+    tx: &mut Tx,
+    now: OffsetDateTime,
+    writes: &[Row<'_>],
+    answers: &mut [Option<JournalAnswer>],
+) -> Result<(), StoreError> {
+    if writes.is_empty() {
+        return Ok(());
+    }
+    let rows = sqlx::query!(
+        r#"-- write_events: write
+        with input as materialized (
+            select * from jsonb_to_recordset($1) as i(position bigint, attempt_id uuid,
+                job_id uuid, device_id uuid, epoch bigint, digest text, "from" text[],
+                must_be_live boolean, event_id uuid, seq bigint, kind text, payload jsonb,
+                writer text)
+        ), holders as materialized (
+            select i.* from input i join attempts a on a.id = i.attempt_id
+            where a.ended_at is null and a.job_id = i.job_id and a.device_id = i.device_id
+                and a.lease_epoch = i.epoch
+                and (i.digest is null or a.token_digest = decode(i.digest, 'hex'))
+                and a.status::text = any(i."from")
+                and (not i.must_be_live or a.lease_expires_at > $2)
+        ), presented as (
+            -- a frame has presented the new epoch: its welcome arrived
+            update attempts a set replaced_epoch = null, replaced_digest = null
+            from holders h where a.id = h.attempt_id and a.replaced_epoch is not null
+        ), placed as (
+            update jobs j set event_counter = j.event_counter + 1 from holders h
+            where j.id = h.job_id and j.status = 'active'
+            returning h.position, j.event_counter
+        )
+        insert into attempt_events (attempt_id, lease_epoch, event_id, seq, job_id, job_seq, kind,
+            payload, recorded_at, writer_digest)
+        select h.attempt_id, h.epoch, h.event_id, h.seq, h.job_id, p.event_counter, h.kind,
+            coalesce(h.payload, 'null'), $2, decode(h.writer, 'hex')
+        from holders h join placed p on p.position = h.position
+        returning event_id, attempt_id, job_seq"#,
+        to_json(writes)?,
+        now
+    )
+    .fetch_all(&mut **tx)
+    .await?;
+    if rows.len() != writes.len() {
+        let what = format!("judged {} events, wrote {}", writes.len(), rows.len());
+        return Err(StoreError::inconsistent("attempt_events", what));
+    }
+    for row in rows {
+        let write = writes.iter().find(|write| {
+            (write.presented_attempt, write.event_id.0) == (row.attempt_id, row.event_id)
+        });
+        let position = write.and_then(|write| usize::try_from(write.position).ok());
+        if let Some(answer) = position.and_then(|position| answers.get_mut(position)) {
+            *answer = Some(JournalAnswer::Stored {
+                job_seq: row.job_seq,
+                recorded_at: now,
+                replayed: false,
+                lease_live: true,
+            });
+        }
+    }
+    Ok(())
+}
+
+fn to_json(rows: &[Row<'_>]) -> Result<Value, StoreError> {
+    serde_json::to_value(rows)
+        .map_err(|error| StoreError::inconsistent("attempt_events", error.to_string()))
+}
