@@ -137,6 +137,10 @@ impl OfferLinks {
                 let full = is_full("artifacts", MAX_ARTIFACTS).to_string();
                 rejected(Code::InvalidRequest, Some(&full))
             }
+            Ok(Err(Refusal::UngrantedObject)) => rejected(
+                Code::InvalidRequest,
+                Some("name: an input cannot be written; choose another name for an artifact"),
+            ),
             Ok(Err(refusal)) => refused(Operation::Grant, refusal),
             Ok(Ok(_)) | Err(_) => trouble(),
         }

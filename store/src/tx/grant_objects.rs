@@ -76,6 +76,9 @@ impl Transaction for GrantObjects {
             Ok(facts) => {
                 let mut granted = extend(tx, &facts, locked.now).await?;
                 if let Some(name) = &self.artifact {
+                    if is_input(&granted.inputs, name) {
+                        return Ok(Err(Refusal::UngrantedObject));
+                    }
                     granted.artifact_key = self.add_artifact(tx, name, locked.now).await?;
                     if granted.artifact_key.is_none() {
                         return Ok(Err(Refusal::TooManyObjects));
@@ -85,6 +88,12 @@ impl Transaction for GrantObjects {
             }
         }
     }
+}
+
+/// An agent that wants to write an input has mistaken one thing for another.
+fn is_input(inputs: &Value, name: &str) -> bool {
+    let mut inputs = inputs.as_array().into_iter().flatten();
+    inputs.any(|input| input.get("name").and_then(Value::as_str) == Some(name))
 }
 
 impl GrantObjects {
