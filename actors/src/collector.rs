@@ -48,6 +48,7 @@ impl Collector {
 
 /// One pass; how many objects were deleted.
 async fn collect(store: Store, artifacts: ArtifactStore) -> Result<u64, StoreError> {
+    store.prune_keys(BATCH).await?;
     let garbage = store.collect_garbage(BATCH).await?;
     let (mut done, mut deleted) = (Vec::new(), 0);
     for one in garbage {

@@ -7,6 +7,7 @@ mod commit;
 mod deadlocks;
 mod fail;
 mod fence_modes;
+mod idempotency;
 mod leasing;
 mod money;
 mod pairing;

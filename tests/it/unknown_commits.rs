@@ -14,7 +14,7 @@ use fencepost_store::tx::lease_round::Cursor;
 use fencepost_store::tx::place_output::Placed;
 use fencepost_store::tx::record_progress::ProgressAnswer;
 use fencepost_store::tx::settle_commit::Settled;
-use fencepost_store::tx::submit_job::Submitted;
+use fencepost_store::tx::submit_job::{IdempotencyKey, Submitted};
 use fencepost_store::tx::write_events::JournalAnswer;
 use fencepost_store::{Store, StoreError, StoreSettings};
 use fencepost_tests::blocker::waiting;
@@ -101,7 +101,11 @@ impl Scene {
 async fn a_submit_is_one_job_and_one_hold() {
     for death in [Death::Backend, Death::Client] {
         let scene = Scene::new(death).await;
-        let job = scene.world.new_job().await;
+        let mut job = scene.world.new_job().await;
+        job.idempotency = Some(IdempotencyKey {
+            key: "order-1".to_owned(),
+            fingerprint: [1; 32],
+        });
         let id = job.id;
         let answer = scene
             .run("jobs", |store| async move { store.submit_job(job).await })

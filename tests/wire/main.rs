@@ -10,6 +10,7 @@ mod fail;
 mod frames;
 mod gateways;
 mod health;
+mod idempotency;
 mod journal;
 mod leasing;
 mod payloads;

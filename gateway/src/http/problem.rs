@@ -73,6 +73,8 @@ problem_codes! {
     UploadIncomplete = "upload_incomplete", CONFLICT, "The file has not been sent", false;
     /// The attempt's grant is closed.
     GrantClosed = "grant_closed", CONFLICT, "The attempt can no longer write this", false;
+    /// The idempotency key names another request.
+    IdempotencyKeyReused = "idempotency_key_reused", UNPROCESSABLE_ENTITY, "The idempotency key was used for another request", false;
     /// Bytes other than announced came.
     LengthMismatch = "length_mismatch", BAD_REQUEST, "The length is not as announced", true;
     /// The sender broke off.

@@ -16,6 +16,7 @@ pub mod keep_watch;
 pub mod lease_round;
 pub mod pair_device;
 pub mod place_output;
+pub mod prune_keys;
 pub mod record_progress;
 pub mod renew_verifications;
 pub mod return_offers;

@@ -1,8 +1,10 @@
 //! Jobs come into being, each with its hold.
 //!
-//! Locks: the orgs' ledger accounts, by id. Checks: the inputs are the org's own and complete; the
-//! account covers the hold, in the order of the jobs. Writes: jobs, holds and postings, all or
-//! nothing. The price terms are frozen here.
+//! Locks: the orgs' ledger accounts, by id; whoever holds one also decides about the org's
+//! idempotency keys, so two requests with one key never meet. Checks: the key is new (or the request
+//! the same as the one that it made: then its job is the answer); the inputs are the org's own and
+//! complete; the account covers the hold, in the order of the jobs. Writes: jobs, keys, holds and
+//! postings, all or nothing. A refused request leaves no key. The price terms are frozen here.
 
 use std::collections::{HashMap, HashSet};
 
@@ -79,6 +81,17 @@ pub struct NewJob {
     pub max_run: LeaseDuration,
     /// The price.
     pub terms: PriceTerms,
+    /// The buyer's word for the request, so that a repeat of it is the same job.
+    pub idempotency: Option<IdempotencyKey>,
+}
+
+/// A buyer's word for a request, with what the request meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IdempotencyKey {
+    /// 1 to 255 characters.
+    pub key: String,
+    /// SHA-256 of the request's meaning.
+    pub fingerprint: [u8; 32],
 }
 
 /// The answer to a submit.
@@ -89,6 +102,13 @@ pub enum Submitted {
         /// What is held for it.
         held_micros: i64,
     },
+    /// The same request made this job before; nothing was changed.
+    Replayed {
+        /// The job.
+        job: JobId,
+    },
+    /// Another request was made with this key.
+    KeyReused,
     /// The account does not cover the hold.
     InsufficientCredit {
         /// What would be held.
@@ -147,6 +167,8 @@ struct Insert<'a> {
     provider_share_bps: i32,
     held_micros: i64,
     head_start_micros: i64,
+    key: Option<&'a str>,
+    fingerprint: Option<String>,
 }
 
 /// An upload as it is stored with a job, if it is complete.
@@ -167,6 +189,7 @@ impl Transaction for SubmitJob {
         } else {
             HashSet::new()
         };
+        let mut keys = self.find_keys(tx).await?;
         let inputs = self.find_inputs(tx).await?;
         let mut answers = Vec::with_capacity(self.jobs.len());
         let mut inserts = Vec::new();
@@ -176,9 +199,17 @@ impl Transaction for SubmitJob {
                 answers.push(Submitted::Queued { held_micros });
                 continue;
             }
+            if let Some(answer) = job.known(&keys) {
+                answers.push(answer);
+                continue;
+            }
             match job.admit(&inputs, &mut available)? {
                 Ok(inputs) => {
                     inserts.push(job.insert(inputs));
+                    if let Some(mine) = &job.idempotency {
+                        let named = (job.org.0, mine.key.clone());
+                        keys.insert(named, (mine.fingerprint.to_vec(), job.id));
+                    }
                     answers.push(Submitted::Queued { held_micros });
                 }
                 Err(refusal) => answers.push(refusal),
@@ -189,7 +220,21 @@ impl Transaction for SubmitJob {
     }
 }
 
+/// Keys that are taken: whose and which, and what they mean.
+type Keys = HashMap<(Uuid, String), (Vec<u8>, JobId)>;
+
 impl NewJob {
+    /// The answer if the job's key is taken.
+    fn known(&self, keys: &Keys) -> Option<Submitted> {
+        let mine = self.idempotency.as_ref()?;
+        let (fingerprint, job) = keys.get(&(self.org.0, mine.key.clone()))?;
+        Some(if fingerprint[..] == mine.fingerprint[..] {
+            Submitted::Replayed { job: *job }
+        } else {
+            Submitted::KeyReused
+        })
+    }
+
     fn held_micros(&self) -> i64 {
         self.terms.hold_micros(self.max_output_seconds)
     }
@@ -257,6 +302,11 @@ impl NewJob {
             provider_share_bps: self.terms.provider_share_bps,
             held_micros: self.held_micros(),
             head_start_micros: self.priority.head_start_micros(),
+            key: self.idempotency.as_ref().map(|mine| mine.key.as_str()),
+            fingerprint: self
+                .idempotency
+                .as_ref()
+                .map(|mine| hex_bytes(&mine.fingerprint)),
         }
     }
 }
@@ -288,6 +338,28 @@ impl SubmitJob {
             &ids
         );
         Ok(found.fetch_all(&mut **tx).await?.into_iter().collect())
+    }
+
+    /// The keys of the jobs that are taken. Their orgs' accounts are locked, so none comes up now.
+    async fn find_keys(&self, tx: &mut Tx) -> Result<Keys, StoreError> {
+        let mine = |job: &NewJob| Some((job.org.0, job.idempotency.as_ref()?.key.clone()));
+        let (orgs, keys): (Vec<Uuid>, Vec<String>) = self.jobs.iter().filter_map(mine).unzip();
+        if keys.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let rows = sqlx::query!(
+            r#"-- submit_job: keys
+            select k.org_id, k.key, k.fingerprint, k.job_id from idempotency_keys k
+            where (k.org_id, k.key) in (select * from unnest($1::uuid[], $2::text[]))"#,
+            &orgs,
+            &keys
+        )
+        .fetch_all(&mut **tx)
+        .await?;
+        let taken = rows
+            .into_iter()
+            .map(|row| ((row.org_id, row.key), (row.fingerprint, JobId(row.job_id))));
+        Ok(taken.collect())
     }
 
     /// The uploads that the jobs name. They do not change once they are complete.
@@ -358,8 +430,16 @@ async fn insert(tx: &mut Tx, inserts: &[Insert<'_>]) -> Result<(), StoreError> {
             select 'hold', 'org_available', 'org_held', held_micros, org_id, id, clock.now
             from created, clock where held_micros > 0
             returning 1
+        ), named as (
+            insert into idempotency_keys (org_id, key, fingerprint, job_id)
+            select i.org_id, i.key, decode(i.fingerprint, 'hex'), created.id
+            from created join jsonb_to_recordset($1) as i(
+                id uuid, org_id uuid, key text, fingerprint text) on i.id = created.id
+            where i.key is not null
+            returning 1
         )
         select (select count(*) from created) as "created!",
+            (select count(*) from named) as "named!",
             (select coalesce(sum(jobs), 0)::bigint from held) as "held!",
             (select count(*) from posted) as "posted!""#,
         input
@@ -368,8 +448,9 @@ async fn insert(tx: &mut Tx, inserts: &[Insert<'_>]) -> Result<(), StoreError> {
     .await?;
     let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
     let paid = count(inserts.iter().filter(|one| one.held_micros > 0).count());
-    let expected = (count(inserts.len()), paid, paid);
-    let written = (row.created, row.held, row.posted);
+    let named = count(inserts.iter().filter(|one| one.key.is_some()).count());
+    let expected = (count(inserts.len()), named, paid, paid);
+    let written = (row.created, row.named, row.held, row.posted);
     if written == expected {
         Ok(())
     } else {

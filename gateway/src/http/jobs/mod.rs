@@ -4,6 +4,7 @@ mod attempts;
 mod cancel;
 mod create;
 mod get;
+mod headers;
 mod list;
 mod order;
 mod output;

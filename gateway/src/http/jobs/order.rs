@@ -5,7 +5,7 @@ use fencepost_domain::field::FieldError;
 use fencepost_domain::ids::{JobId, OrgId, UploadId};
 use fencepost_domain::matcher::{label_word, lane, own_device_word};
 use fencepost_domain::service::{ServiceName, ServiceParams};
-use fencepost_store::tx::submit_job::{NewJob, Priority};
+use fencepost_store::tx::submit_job::{IdempotencyKey, NewJob, Priority};
 use serde_json::{Map, Value};
 
 use crate::config::Config;
@@ -76,7 +76,7 @@ pub(super) fn read(body: Value, config: &Config) -> Result<Order, FieldError> {
 
 impl Order {
     /// The order as `org`'s new job.
-    pub(super) fn of(self, org: OrgId) -> NewJob {
+    pub(super) fn of(self, org: OrgId, idempotency: Option<IdempotencyKey>) -> NewJob {
         let mut words = self.params.requirements();
         words.extend(self.placement.labels.iter().map(|label| label_word(label)));
         if self.placement.own {
@@ -96,6 +96,7 @@ impl Order {
             max_output_seconds: self.max_output_seconds,
             max_run: self.max_run,
             terms: self.terms,
+            idempotency,
         }
     }
 }

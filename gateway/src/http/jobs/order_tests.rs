@@ -29,7 +29,9 @@ fn refused(body: Value) -> String {
 }
 
 fn taken(body: Value) -> NewJob {
-    read(body, &Config::default()).unwrap().of(OrgId::new())
+    read(body, &Config::default())
+        .unwrap()
+        .of(OrgId::new(), None)
 }
 
 #[test]
