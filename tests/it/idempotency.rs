@@ -8,16 +8,16 @@ use fencepost_store::tx::submit_job::{IdempotencyKey, NewJob, Submitted};
 use fencepost_tests::World;
 use fencepost_tests::world::{CREDIT, HELD};
 
-fn named(key: &str, meaning: u8) -> Option<IdempotencyKey> {
-    Some(IdempotencyKey {
+fn named(key: &str, meaning: u8) -> IdempotencyKey {
+    IdempotencyKey {
         key: key.to_owned(),
         fingerprint: [meaning; 32],
-    })
+    }
 }
 
 async fn request(world: &World, key: &str, meaning: u8) -> NewJob {
     let mut job = world.new_job().await;
-    job.idempotency = named(key, meaning);
+    job.idempotency = Some(named(key, meaning));
     job
 }
 
