@@ -6,6 +6,9 @@ pub enum StoreError {
     /// Postgres is away, overloaded or too slow. The same call may be made again.
     #[error("the database is not available: {0}")]
     Unavailable(String),
+    /// All connections were in use for too long; nothing was begun. Ask again in a moment.
+    #[error("the database is busy: all connections are in use")]
+    Busy,
     /// A statement failed for a reason that asking again will not mend.
     #[error("the database refused a statement: {0}")]
     Database(#[source] sqlx::Error),
@@ -40,6 +43,7 @@ impl StoreError {
     pub(crate) fn kind(&self) -> FailureKind {
         match self {
             Self::Unavailable(_) => FailureKind::Connection,
+            Self::Busy => FailureKind::Busy,
             Self::Database(error) => classify(error),
             Self::Inconsistency { .. } | Self::Schema { .. } => FailureKind::Final,
         }
@@ -50,6 +54,7 @@ impl From<sqlx::Error> for StoreError {
     fn from(error: sqlx::Error) -> Self {
         match classify(&error) {
             FailureKind::Connection => Self::Unavailable(error.to_string()),
+            FailureKind::Busy => Self::Busy,
             FailureKind::Conflict | FailureKind::Final => Self::Database(error),
         }
     }
@@ -60,6 +65,8 @@ impl From<sqlx::Error> for StoreError {
 pub(crate) enum FailureKind {
     /// Postgres rolled it back because of others; the same transaction may succeed now.
     Conflict,
+    /// There was no connection to begin with.
+    Busy,
     /// The connection broke: before COMMIT nothing happened, at COMMIT nobody knows.
     Connection,
     /// It will fail again.
@@ -85,9 +92,9 @@ fn classify(error: &sqlx::Error) -> FailureKind {
         sqlx::Error::Io(_)
         | sqlx::Error::Tls(_)
         | sqlx::Error::Protocol(_)
-        | sqlx::Error::PoolTimedOut
         | sqlx::Error::PoolClosed
         | sqlx::Error::WorkerCrashed => FailureKind::Connection,
+        sqlx::Error::PoolTimedOut => FailureKind::Busy,
         _ => FailureKind::Final,
     }
 }

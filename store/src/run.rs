@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{PgConnection, PgPool, Postgres};
 use tokio::runtime::Runtime;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::error::{FailureKind, StoreError};
 use crate::fence::FenceMode;
@@ -16,6 +17,19 @@ use crate::settings::StoreSettings;
 
 const MAX_RUNS: u32 = 6;
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long anybody waits for a connection: a request that has to wait longer is better told so.
+const CONNECTION_WITHIN: Duration = Duration::from_secs(2);
+/// A Postgres that does not answer the simplest question for so long is not there.
+const PING_WITHIN: Duration = Duration::from_secs(2);
+
+/// Which connections a call may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Share {
+    /// All but the reserved ones: what buyers and operators ask for.
+    General,
+    /// Any: what keeps leases alive and settles them, so that no crowd of readers costs a lease.
+    Reserved,
+}
 
 /// One transaction: what it needs is `self`, what it does is [`Transaction::run`].
 ///
@@ -24,6 +38,8 @@ const STATEMENT_TIMEOUT: Duration = Duration::from_secs(30);
 pub(crate) trait Transaction: Send + Sync + 'static {
     /// The name in metrics, logs and (as the first comment) in `pg_stat_activity`.
     const NAME: &'static str;
+    /// Which connections it may use.
+    const SHARE: Share = Share::General;
     /// The answer.
     type Output: Send + 'static;
     /// The statements. An `Err` rolls back; an `Ok`, also a refusal, commits.
@@ -82,6 +98,8 @@ pub struct Store {
 
 struct Inner {
     pool: PgPool,
+    /// As many permits as there are connections that are not reserved.
+    general: Semaphore,
     settings: StoreSettings,
     runtime: Option<Runtime>,
 }
@@ -113,10 +131,14 @@ impl Store {
         let _in_runtime = runtime.enter();
         let pool = PgPoolOptions::new()
             .max_connections(settings.max_connections)
-            .acquire_timeout(Duration::from_secs(5))
+            .acquire_timeout(CONNECTION_WITHIN)
             .connect_lazy_with(options);
+        // A quarter is reserved, but never everything and never nothing.
+        let reserved = (settings.max_connections / 4).max(1);
+        let general = settings.max_connections.saturating_sub(reserved).max(1);
         let inner = Inner {
             pool,
+            general: Semaphore::new(general as usize),
             settings,
             runtime: Some(runtime),
         };
@@ -157,13 +179,30 @@ impl Store {
 
     /// Whether Postgres answers.
     pub async fn ping(&self) -> Result<(), StoreError> {
-        self.read("ping", |mut conn| async move {
+        let ping = self.read_reserved("ping", |mut conn| async move {
             sqlx::query!("-- ping\nselect 1 as one")
                 .fetch_one(&mut *conn)
                 .await
                 .map(drop)
-        })
-        .await
+        });
+        tokio::time::timeout(PING_WITHIN, ping)
+            .await
+            .unwrap_or_else(|_| Err(StoreError::Unavailable("it does not answer".to_owned())))
+    }
+
+    /// Room among the connections that are not reserved; `None` needs none.
+    async fn room(&self, share: Share) -> Result<Option<SemaphorePermit<'_>>, StoreError> {
+        match share {
+            Share::Reserved => Ok(None),
+            Share::General => {
+                let permit = self.inner.general.acquire();
+                match tokio::time::timeout(CONNECTION_WITHIN, permit).await {
+                    Ok(Ok(permit)) => Ok(Some(permit)),
+                    // Too long, or (never) closed.
+                    Ok(Err(_)) | Err(_) => Err(StoreError::Busy),
+                }
+            }
+        }
     }
 
     /// Runs a transaction to its answer.
@@ -183,24 +222,50 @@ impl Store {
         F: Future<Output = Result<T, sqlx::Error>> + Send + 'static,
         Q: FnOnce(sqlx::pool::PoolConnection<Postgres>) -> F + Send + 'static,
     {
-        let pool = self.inner.pool.clone();
+        self.read_from(Share::General, name, query).await
+    }
+
+    /// The same for what leases hang on.
+    pub(crate) async fn read_reserved<T, F, Q>(
+        &self,
+        name: &'static str,
+        query: Q,
+    ) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, sqlx::Error>> + Send + 'static,
+        Q: FnOnce(sqlx::pool::PoolConnection<Postgres>) -> F + Send + 'static,
+    {
+        self.read_from(Share::Reserved, name, query).await
+    }
+
+    async fn read_from<T, F, Q>(
+        &self,
+        share: Share,
+        name: &'static str,
+        query: Q,
+    ) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, sqlx::Error>> + Send + 'static,
+        Q: FnOnce(sqlx::pool::PoolConnection<Postgres>) -> F + Send + 'static,
+    {
+        let store = self.clone();
         let started = Instant::now();
         let result = self
             .on_runtime(async move {
-                let conn = pool.acquire().await?;
-                query(conn).await
+                let _room = store.room(share).await?;
+                let conn = store.inner.pool.acquire().await?;
+                query(conn).await.map_err(StoreError::from)
             })
             .await?;
-        record(
-            name,
-            if result.is_ok() {
-                "committed"
-            } else {
-                "failed"
-            },
-            started,
-        );
-        result.map_err(StoreError::from)
+        let outcome = if result.is_ok() {
+            "committed"
+        } else {
+            "failed"
+        };
+        record(name, outcome, started);
+        result
     }
 
     pub(crate) fn pool(&self) -> &PgPool {
@@ -248,7 +313,14 @@ impl Store {
                     .increment(1);
                 tracing::error!(tx = X::NAME, table, what, "rows contradict each other");
             }
-            if error.kind() == FailureKind::Final || run == MAX_RUNS {
+            let is_over = match error.kind() {
+                FailureKind::Final => true,
+                // Nothing was begun: whoever asked may ask again. But an unknown COMMIT must become
+                // known, and what leases hang on outlasts a restart of Postgres.
+                FailureKind::Busy => !rerun && X::SHARE == Share::General,
+                FailureKind::Conflict | FailureKind::Connection => false,
+            };
+            if is_over || run == MAX_RUNS {
                 return Err(error);
             }
             tracing::warn!(tx = X::NAME, run, rerun, %error, "running a transaction again");
@@ -263,6 +335,7 @@ impl Store {
         rerun: bool,
     ) -> Result<X::Output, RunError> {
         let rolled_back = |error: sqlx::Error| RunError::RolledBack(error.into());
+        let _room = self.room(X::SHARE).await.map_err(RunError::RolledBack)?;
         #[expect(clippy::disallowed_methods, reason = "this is the one place that may")]
         let inner = self.inner.pool.begin().await.map_err(rolled_back)?;
         let settings = self.inner.settings.clone();
@@ -295,7 +368,9 @@ impl Store {
                 let error = StoreError::from(error);
                 Err(match error.kind() {
                     FailureKind::Connection => RunError::OutcomeUnknown(error),
-                    FailureKind::Conflict | FailureKind::Final => RunError::RolledBack(error),
+                    FailureKind::Conflict | FailureKind::Busy | FailureKind::Final => {
+                        RunError::RolledBack(error)
+                    }
                 })
             }
         }

@@ -4,6 +4,7 @@
 mod architecture;
 mod cancel;
 mod commit;
+mod crowd;
 mod deadlocks;
 mod fail;
 mod fence_modes;

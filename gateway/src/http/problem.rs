@@ -172,6 +172,10 @@ impl From<StoreError> for Problem {
                     "the database does not answer in time; ask again",
                 )
             }
+            StoreError::Busy => Self::new(
+                ProblemCode::Unavailable,
+                "all connections to the database are in use; ask again in a moment",
+            ),
             StoreError::Database(_)
             | StoreError::Inconsistency { .. }
             | StoreError::Schema { .. } => Self::internal(&error),

@@ -5,7 +5,7 @@ use fencepost_domain::ids::{DeviceId, EnrollmentId, OrgId, ProviderId, SessionNu
 use uuid::Uuid;
 
 use crate::error::StoreError;
-use crate::run::{Store, Transaction, Tx};
+use crate::run::{Share, Store, Transaction, Tx};
 use crate::secrets::Credential;
 
 impl Store {
@@ -153,6 +153,7 @@ struct MintSession {
 
 impl Transaction for MintSession {
     const NAME: &'static str = "mint_session";
+    const SHARE: Share = Share::Reserved;
     type Output = Option<(DeviceId, SessionNumber)>;
     async fn run(&self, tx: &mut Tx) -> Result<Self::Output, StoreError> {
         let row = sqlx::query!(

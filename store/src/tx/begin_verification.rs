@@ -22,7 +22,7 @@ use crate::fence::{WhereFacts, hex, hex_bytes, judge};
 use crate::finalized::{Ended, FinalizedAttempt};
 pub use crate::rows::Declared as DeclaredOutput;
 use crate::rows::{Declared, FinalAnswer, Pair, lock_pairs};
-use crate::run::{Store, Transaction, Tx};
+use crate::run::{Share, Store, Transaction, Tx};
 
 /// An agent's result.
 #[derive(Debug, Clone)]
@@ -149,6 +149,7 @@ struct Accept {
 
 impl Transaction for BeginVerification {
     const NAME: &'static str = "begin_verification";
+    const SHARE: Share = Share::Reserved;
     type Output = Vec<Draft>;
 
     async fn run(&self, tx: &mut Tx) -> Result<Self::Output, StoreError> {

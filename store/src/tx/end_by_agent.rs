@@ -17,7 +17,7 @@ use crate::error::StoreError;
 use crate::fence::{judge, judge_without_time};
 use crate::finalized::{Ended, FinalizedAttempt};
 use crate::rows::{FinalAnswer, Pair, lock_pairs};
-use crate::run::{Store, Transaction, Tx};
+use crate::run::{Share, Store, Transaction, Tx};
 
 /// How an agent ends an attempt.
 #[derive(Debug, Clone)]
@@ -106,6 +106,7 @@ impl Draft {
 
 impl Transaction for EndByAgent {
     const NAME: &'static str = "end_by_agent";
+    const SHARE: Share = Share::Reserved;
     type Output = Vec<Draft>;
 
     async fn run(&self, tx: &mut Tx) -> Result<Self::Output, StoreError> {

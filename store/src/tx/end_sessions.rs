@@ -7,7 +7,7 @@ use fencepost_domain::ids::{DeviceId, SessionNumber};
 use uuid::Uuid;
 
 use crate::error::StoreError;
-use crate::run::{Store, Transaction, Tx};
+use crate::run::{Share, Store, Transaction, Tx};
 
 impl Store {
     /// Notes that sessions have ended; for each, whether it was the device's current one.
@@ -33,6 +33,7 @@ struct EndSessions {
 
 impl Transaction for EndSessions {
     const NAME: &'static str = "end_sessions";
+    const SHARE: Share = Share::Reserved;
     type Output = Vec<Uuid>;
 
     async fn run(&self, tx: &mut Tx) -> Result<Self::Output, StoreError> {

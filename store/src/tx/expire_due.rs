@@ -22,7 +22,7 @@ use crate::error::StoreError;
 use crate::fence::WhereFacts;
 use crate::finalized::{Ended, FinalizedAttempt};
 use crate::rows::{LockedPairs, Pair, PairRecord, select_pairs};
-use crate::run::{Store, Transaction, Tx};
+use crate::run::{Share, Store, Transaction, Tx};
 
 /// What a sweep did.
 #[derive(Debug, Default)]
@@ -99,6 +99,7 @@ struct Onward {
 
 impl Transaction for ExpireDue {
     const NAME: &'static str = "expire_due";
+    const SHARE: Share = Share::Reserved;
     type Output = Draft;
 
     async fn run(&self, tx: &mut Tx) -> Result<Draft, StoreError> {

@@ -6,7 +6,7 @@
 use time::OffsetDateTime;
 
 use crate::error::StoreError;
-use crate::run::{Store, Transaction, Tx};
+use crate::run::{Share, Store, Transaction, Tx};
 
 /// A time in which nobody swept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +29,7 @@ impl Store {
     pub async fn begin_sweep(&self) -> Result<Option<Outage>, StoreError> {
         let gap = self.settings().lease_ttl.signed() * 2;
         let (from, to) = self
-            .read("begin_sweep", |mut conn| async move {
+            .read_reserved("begin_sweep", |mut conn| async move {
                 let row = sqlx::query!(
                     r#"-- begin_sweep
                     select swept_at, authority_now() as "now!" from authority_state"#
@@ -51,6 +51,7 @@ struct FinishSweep;
 
 impl Transaction for FinishSweep {
     const NAME: &'static str = "finish_sweep";
+    const SHARE: Share = Share::Reserved;
     type Output = ();
 
     async fn run(&self, tx: &mut Tx) -> Result<(), StoreError> {

@@ -18,7 +18,7 @@ use uuid::Uuid;
 use super::{Refusal, in_turns};
 use crate::error::StoreError;
 use crate::fence::{WhereFacts, judge};
-use crate::run::{Store, Transaction, Tx};
+use crate::run::{Share, Store, Transaction, Tx};
 
 const MAX_DETAIL_BYTES: usize = 200;
 
@@ -128,6 +128,7 @@ struct Write {
 
 impl Transaction for RecordProgress {
     const NAME: &'static str = "record_progress";
+    const SHARE: Share = Share::Reserved;
     /// `None` where the row was locked by somebody else.
     type Output = Vec<Option<ProgressAnswer>>;
 

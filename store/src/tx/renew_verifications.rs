@@ -7,7 +7,7 @@ use fencepost_domain::ids::AttemptId;
 use uuid::Uuid;
 
 use crate::error::StoreError;
-use crate::run::{Store, Transaction, Tx};
+use crate::run::{Share, Store, Transaction, Tx};
 
 impl Store {
     /// Keeps verifications from being taken over for a while longer.
@@ -28,6 +28,7 @@ struct RenewVerifications {
 
 impl Transaction for RenewVerifications {
     const NAME: &'static str = "renew_verifications";
+    const SHARE: Share = Share::Reserved;
     type Output = ();
 
     async fn run(&self, tx: &mut Tx) -> Result<(), StoreError> {

@@ -15,7 +15,7 @@ use crate::error::StoreError;
 use crate::fence::WhereFacts;
 use crate::finalized::{Ended, FinalizedAttempt};
 use crate::rows::{Pair, lock_pairs};
-use crate::run::{Store, Transaction, Tx};
+use crate::run::{Share, Store, Transaction, Tx};
 
 impl Store {
     /// Returns offers that nobody accepted. What was accepted, or is not as claimed, is left alone;
@@ -60,6 +60,7 @@ struct ReturnOffers {
 
 impl Transaction for ReturnOffers {
     const NAME: &'static str = "return_offers";
+    const SHARE: Share = Share::Reserved;
     type Output = Vec<Ended>;
 
     async fn run(&self, tx: &mut Tx) -> Result<Self::Output, StoreError> {

@@ -17,7 +17,7 @@ use crate::error::StoreError;
 use crate::fence::{WhereFacts, hex_bytes};
 use crate::finalized::{Ended, FinalizedAttempt};
 use crate::rows::{LockedPairs, Pair, lock_pairs};
-use crate::run::{Store, Transaction, Tx};
+use crate::run::{Share, Store, Transaction, Tx};
 
 /// How often a verification is tried before our trouble becomes the attempt's.
 pub const MAX_VERIFICATIONS: i64 = 5;
@@ -83,6 +83,7 @@ impl Draft {
 
 impl Transaction for SettleCommit {
     const NAME: &'static str = "settle_commit";
+    const SHARE: Share = Share::Reserved;
     type Output = Vec<Draft>;
 
     async fn run(&self, tx: &mut Tx) -> Result<Self::Output, StoreError> {

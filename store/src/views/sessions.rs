@@ -59,7 +59,7 @@ impl Store {
     ) -> Result<Vec<SessionView>, StoreError> {
         let devices: Vec<Uuid> = asked.iter().map(|(device, _)| device.0).collect();
         let rows = self
-            .read("sessions", move |mut conn| async move {
+            .read_reserved("sessions", move |mut conn| async move {
                 sqlx::query!(
                     r#"-- sessions
                     select d.id, coalesce(d.current_session, 0) as "current!", d.enabled,
@@ -108,7 +108,7 @@ impl Store {
     ) -> Result<Vec<FinalizedAttempt>, StoreError> {
         let ids: Vec<Uuid> = attempts.iter().map(|attempt| attempt.0).collect();
         let rows = self
-            .read("finalized", move |mut conn| async move {
+            .read_reserved("finalized", move |mut conn| async move {
                 sqlx::query!(
                     r#"-- finalized
                     select a.id, a.job_id, a.device_id, a.status::text as "status!",

@@ -30,7 +30,7 @@ use super::revoke::revoke_leases_of;
 use crate::error::StoreError;
 use crate::finalized::{Ended, FinalizedAttempt};
 use crate::rows::lock_pairs;
-use crate::run::{Store, Transaction, Tx};
+use crate::run::{Share, Store, Transaction, Tx};
 use crate::secrets::mint_commit_token;
 
 const IN_TWO_PLACES: &str = "two agents with this device's token took it over from each other: \
@@ -171,6 +171,7 @@ struct LockedDevice {
 
 impl Transaction for BeginSession {
     const NAME: &'static str = "begin_session";
+    const SHARE: Share = Share::Reserved;
     type Output = Draft;
 
     async fn run(&self, tx: &mut Tx) -> Result<Draft, StoreError> {

@@ -24,7 +24,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::error::StoreError;
-use crate::run::{Store, Transaction, Tx};
+use crate::run::{Share, Store, Transaction, Tx};
 use crate::secrets::mint_commit_token;
 
 /// A device asks for work.
@@ -141,6 +141,7 @@ struct Seed {
 
 impl Transaction for LeaseRound {
     const NAME: &'static str = "lease_round";
+    const SHARE: Share = Share::Reserved;
     type Output = RoundReport;
 
     async fn run(&self, tx: &mut Tx) -> Result<RoundReport, StoreError> {
