@@ -7,6 +7,7 @@
 //! ├─ Finalizer   commits, fails, releases: begin → verify → settle → AttemptFinalized
 //! │   └─ Verifier  copies and checks an output, so many at a time, no lock held
 //! ├─ Sweeper     leases, graces, delays, deadlines that are over; re-reads the sessions
+//! ├─ Timekeeper  the mark of Postgres's clock, and whether the clock is to be believed
 //! ├─ Collector   deletes what ended attempts left in the object store
 //! └─ DeviceSession (one per socket, never restarted: the device reconnects)
 //! ```
@@ -31,6 +32,7 @@ pub mod finalizer;
 pub mod health;
 pub mod matcher;
 pub mod messages;
+mod monotonic;
 pub mod registry;
 pub mod session;
 pub mod settings;
@@ -38,6 +40,7 @@ pub mod shared;
 pub mod supervision;
 pub mod sweeper;
 pub mod system;
+pub mod timekeeper;
 pub mod transport;
 pub mod verifier;
 

@@ -5,12 +5,12 @@
 
 use std::future::Future;
 
+use fencepost_domain::clock::ClockReading;
 use fencepost_domain::ids::{JobId, OrgId};
 use fencepost_store::secrets::Credential;
 use fencepost_store::tx::place_output::{OutputPlacing, Placed};
 use fencepost_store::tx::submit_job::{NewJob, Submitted};
 use fencepost_store::views::JobView;
-use time::OffsetDateTime;
 
 use crate::batch::{Batcher, batch_call};
 
@@ -36,7 +36,7 @@ batch_call! {
 
 batch_call! {
     /// `clock_for_each` as a batch.
-    ClockCall = clock_for_each(()) -> OffsetDateTime
+    ClockCall = clock_for_each(()) -> ClockReading
 }
 
 /// The ways into the batches. Cheap to clone.

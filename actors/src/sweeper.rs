@@ -101,6 +101,10 @@ impl SweeperLinks {
                 .store
                 .expire_due_after(BATCH, &services, outage)
                 .await?;
+            // The timekeeper says so, loudly; there is nothing to do until the clock has caught up.
+            if report.clock_regressed_by.is_some() {
+                break;
+            }
             let queue = self.store.tend_queue(BATCH).await?;
             total += report.ended.len() as u64;
             freed |= !report.ended.is_empty() || queue.woken > 0;

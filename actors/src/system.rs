@@ -29,6 +29,7 @@ use crate::settings::ActorSettings;
 use crate::shared::{ClockCall, JobCall, KeyCall, PlaceCall, SharedCalls, SubmitCall};
 use crate::supervision::{Handle, supervise};
 use crate::sweeper::{Sweeper, SweeperLinks};
+use crate::timekeeper::{self, ClockHealth, Timekeeper};
 use crate::transport::{FromTransport, ToTransport};
 use crate::verifier::Verifier;
 
@@ -60,6 +61,8 @@ pub struct ActorSystem {
     verifier: Handle<Verifier>,
     sweeper: Handle<Sweeper>,
     collector: Handle<Collector>,
+    timekeeper: Handle<Timekeeper>,
+    clock: ClockHealth,
     sessions: actix::ArbiterHandle,
     shared: SharedCalls,
     loops: Vec<LoopHealth>,
@@ -82,6 +85,9 @@ impl ActorSystem {
 
         let collect_health = LoopHealth::new("collector", collector::PERIOD);
         let collector = start_collector(&checking, &store, &artifacts, &collect_health);
+        let clock = ClockHealth::default();
+        let clock_health = LoopHealth::new("timekeeper", timekeeper::PERIOD);
+        let timekeeper = start_timekeeper(&core, &store, &clock, &clock_health);
         let registry = supervise("registry", &core, Registry::default);
         let most = settings.verifications;
         let verifier = supervise("verifier", &checking, move || {
@@ -126,12 +132,14 @@ impl ActorSystem {
             registry,
             settings,
         };
-        let loops = vec![sweep_health, match_health, collect_health];
+        let loops = vec![sweep_health, match_health, clock_health, collect_health];
         Self {
             near,
             verifier,
             sweeper,
             collector,
+            timekeeper,
+            clock,
             sessions: sessions.handle(),
             shared,
             loops,
@@ -185,6 +193,11 @@ impl ActorSystem {
         &self.loops
     }
 
+    /// What is wrong with Postgres's clock, if anything is.
+    pub fn clock_trouble(&self) -> Option<String> {
+        self.clock.trouble()
+    }
+
     /// How everyone is: `alive` with a snapshot, or `busy` where there was no answer in time.
     pub async fn snapshot(&self) -> Value {
         let near = &self.near;
@@ -194,6 +207,7 @@ impl ActorSystem {
             "finalizer": ask(&near.finalizer.addr()).await,
             "verifier": ask(&self.verifier.addr()).await,
             "sweeper": ask(&self.sweeper.addr()).await,
+            "timekeeper": ask(&self.timekeeper.addr()).await,
             "collector": ask(&self.collector.addr()).await,
         })
     }
@@ -201,7 +215,9 @@ impl ActorSystem {
     /// No more offers; live leases are renewed once, so that agents have a whole lease to reconnect
     /// in; then every socket is closed with "restart".
     pub async fn shut_down(&self) {
-        if self.near.matcher.try_send(ShutDown).is_err() || self.sweeper.try_send(ShutDown).is_err()
+        if self.near.matcher.try_send(ShutDown).is_err()
+            || self.sweeper.try_send(ShutDown).is_err()
+            || self.timekeeper.try_send(ShutDown).is_err()
         {
             tracing::warn!("not every loop could be told; the process ends all the same");
         }
@@ -270,6 +286,18 @@ fn start_matcher(
             settings.clone(),
             health.clone(),
         )
+    })
+}
+
+fn start_timekeeper(
+    arbiter: &Arbiter,
+    store: &Store,
+    clock: &ClockHealth,
+    health: &LoopHealth,
+) -> Handle<Timekeeper> {
+    let (store, clock, health) = (store.clone(), clock.clone(), health.clone());
+    supervise("timekeeper", arbiter, move || {
+        Timekeeper::new(store.clone(), health.clone(), clock.clone())
     })
 }
 

@@ -12,6 +12,8 @@ pub struct Lease {
     reference: LeaseRef,
     token: CommitToken,
     deadline: Moment,
+    /// Until then the authority's clock is known to stand still, and the deadline has moved for it.
+    still_until: Moment,
 }
 
 impl Lease {
@@ -21,6 +23,7 @@ impl Lease {
             reference,
             token,
             deadline,
+            still_until: Moment::from_millis(0),
         }
     }
 
@@ -51,9 +54,13 @@ impl Lease {
         self.deadline = sent.after_millis(remaining_ms);
     }
 
-    /// The authority's clock stands still for this long, and nothing expires meanwhile.
-    pub fn postpone(&mut self, by_ms: u64) {
-        self.deadline = self.deadline.after_millis(by_ms);
+    /// To a request sent at `sent` the authority said that its clock is this much behind, and nothing
+    /// expires meanwhile. Said again, it is the same time that stands still, and counts once.
+    pub fn postpone(&mut self, sent: Moment, by_ms: u64) {
+        let until = sent.after_millis(by_ms);
+        let fresh = until.millis_since(self.still_until.max(sent));
+        self.deadline = self.deadline.after_millis(fresh);
+        self.still_until = self.still_until.max(until);
     }
 
     /// The lease goes on under a new epoch and secret; the old secret is dead.
@@ -102,6 +109,22 @@ mod tests {
         assert_eq!(lease.deadline(), Moment::from_millis(110));
         lease.confirm(Moment::from_millis(60), 30);
         assert_eq!(lease.deadline(), Moment::from_millis(90));
+    }
+
+    #[test]
+    fn time_that_stands_still_moves_the_deadline_once_however_often_it_is_said() {
+        let mut lease = lease(100);
+        lease.postpone(Moment::from_millis(10), 70);
+        assert_eq!(lease.deadline(), Moment::from_millis(170));
+        // Asked again, 30 and 65 later: it is still the same clock that catches up at 80.
+        lease.postpone(Moment::from_millis(40), 40);
+        lease.postpone(Moment::from_millis(75), 5);
+        assert_eq!(lease.deadline(), Moment::from_millis(170));
+        // It has gone back once more.
+        lease.postpone(Moment::from_millis(79), 11);
+        assert_eq!(lease.deadline(), Moment::from_millis(180));
+        lease.postpone(Moment::from_millis(200), 5);
+        assert_eq!(lease.deadline(), Moment::from_millis(185));
     }
 
     #[test]

@@ -63,6 +63,16 @@ fn describe() {
         "Messages that an actor had no room for"
     );
     metrics::describe_counter!("fencepost_tx_total", "Transactions by name and outcome");
+    metrics::describe_gauge!(
+        "fencepost_clock_behind_seconds",
+        metrics::Unit::Seconds,
+        "How far Postgres's clock is behind its mark"
+    );
+    metrics::describe_gauge!(
+        "fencepost_clock_ahead_seconds",
+        metrics::Unit::Seconds,
+        "How far Postgres's clock has leapt ahead of this gateway's own"
+    );
     metrics::describe_histogram!(
         "fencepost_tx_seconds",
         metrics::Unit::Seconds,

@@ -1,11 +1,11 @@
 //! The fence applied to a locked row, and the same facts for the `WHERE` of the write.
 
+use fencepost_domain::clock::ClockReading;
 use fencepost_domain::commit_token::CommitTokenDigest;
 use fencepost_domain::fencing::{
     AttemptFence, FenceViolation, LeaseClaim, Operation, check, check_identity,
 };
 use serde::Serialize;
-use time::OffsetDateTime;
 
 /// Which halves of the fence are in force.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -42,7 +42,7 @@ pub(crate) fn judge(
     claim: &LeaseClaim,
     token: Option<&CommitTokenDigest>,
     operation: Operation,
-    now: OffsetDateTime,
+    clock: ClockReading,
 ) -> Result<WhereFacts, FenceViolation> {
     let presented = WhereFacts {
         attempt_id: claim.attempt.0,
@@ -55,12 +55,12 @@ pub(crate) fn judge(
     };
     match mode {
         FenceMode::Both => {
-            check(stored, claim, token, operation, now)?;
+            check(stored, claim, token, operation, clock)?;
             Ok(presented)
         }
         FenceMode::OnlyWhere => Ok(presented),
         FenceMode::OnlyPure => {
-            check(stored, claim, token, operation, now)?;
+            check(stored, claim, token, operation, clock)?;
             Ok(WhereFacts::of_row(stored))
         }
     }

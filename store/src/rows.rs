@@ -1,6 +1,7 @@
 //! Locked rows: what a decision may compare, converted into the domain's types.
 
 use fencepost_domain::attempt::AttemptStatus;
+use fencepost_domain::clock::ClockReading;
 use fencepost_domain::commit_token::CommitTokenDigest;
 use fencepost_domain::ending::JobFacts;
 use fencepost_domain::failure::FailureCode;
@@ -40,6 +41,7 @@ pub(crate) struct AttemptRow {
     /// The pair that the last resume replaced, until a frame presents the new one.
     pub(crate) replaced: Option<(i64, CommitTokenDigest)>,
     pub(crate) resumes: i32,
+    pub(crate) leased_at: OffsetDateTime,
     pub(crate) run_deadline: OffsetDateTime,
     pub(crate) final_answer: Option<FinalAnswer>,
     pub(crate) verification_epoch: i64,
@@ -93,14 +95,40 @@ impl Pair {
     }
 }
 
+impl AttemptRow {
+    /// The end of the lease, below which no renewal goes. A clock that has gone back since it gave
+    /// the lease gave an end that means nothing.
+    pub(crate) fn lasting_expiry(&self, now: OffsetDateTime) -> OffsetDateTime {
+        lasting(self.fence.expires_at, self.leased_at, now)
+    }
+}
+
+/// The end of a lease that was given at `leased_at`, or `now` if that is yet to come.
+pub(crate) fn lasting(
+    expires_at: Option<OffsetDateTime>,
+    leased_at: OffsetDateTime,
+    now: OffsetDateTime,
+) -> OffsetDateTime {
+    expires_at.filter(|_| leased_at <= now).unwrap_or(now)
+}
+
 /// Locked pairs and the clock as it was when all locks were held.
 #[derive(Debug)]
 pub(crate) struct LockedPairs {
     pub(crate) now: OffsetDateTime,
+    pub(crate) mark: OffsetDateTime,
     pub(crate) pairs: Vec<Pair>,
 }
 
 impl LockedPairs {
+    /// The clock with its mark.
+    pub(crate) fn clock(&self) -> ClockReading {
+        ClockReading {
+            now: self.now,
+            mark: self.mark,
+        }
+    }
+
     pub(crate) fn find(&self, attempt: AttemptId) -> Option<&Pair> {
         self.pairs
             .iter()
@@ -116,13 +144,15 @@ macro_rules! select_pairs {
             $crate::rows::PairRecord,
             $ctes
                 + r#"clock as materialized (
-            select authority_now() as now from (select count(*) from a) attempts_are_locked
+            select authority_mark() as mark, authority_now() as now
+            from (select count(*) from a) attempts_are_locked
         )
-        select clock.now as "now!", a.id as "attempt_id?", a.job_id as "job_id?",
+        select clock.now as "now!", clock.mark as "mark!", a.id as "attempt_id?", a.job_id as "job_id?",
             a.device_id as "device_id?", a.provider_id as "provider_id?",
             a.output_key as "output_key?", a.status::text as "status?",
             a.lease_epoch as "lease_epoch?", a.token_digest, a.lease_expires_at,
             a.accepted_at, a.replaced_epoch, a.replaced_digest, a.resumes as "resumes?",
+            a.leased_at as "leased_at?",
             a.run_deadline as "run_deadline?", a.final_operation, a.final_epoch, a.final_digest, a.final_content,
             a.declared_key, a.declared_sha256, a.declared_size_bytes,
             a.verification_epoch as "verification_epoch?", a.verification_started_at,
@@ -174,6 +204,7 @@ pub(crate) async fn lock_pairs(
 /// One row of a locking read, before it is made sense of.
 pub(crate) struct PairRecord {
     pub(crate) now: OffsetDateTime,
+    pub(crate) mark: OffsetDateTime,
     pub(crate) attempt_id: Option<Uuid>,
     pub(crate) job_id: Option<Uuid>,
     pub(crate) device_id: Option<Uuid>,
@@ -187,6 +218,7 @@ pub(crate) struct PairRecord {
     pub(crate) replaced_epoch: Option<i64>,
     pub(crate) replaced_digest: Option<Vec<u8>>,
     pub(crate) resumes: Option<i32>,
+    pub(crate) leased_at: Option<OffsetDateTime>,
     pub(crate) run_deadline: Option<OffsetDateTime>,
     pub(crate) final_operation: Option<String>,
     pub(crate) final_epoch: Option<i64>,
@@ -220,9 +252,9 @@ pub(crate) struct PairRecord {
 impl PairRecord {
     /// The clock and every complete pair. A locking read always returns the clock, even without rows.
     pub(crate) fn into_pairs(records: Vec<Self>) -> Result<LockedPairs, StoreError> {
-        let now = records
+        let (now, mark) = records
             .first()
-            .map(|record| record.now)
+            .map(|record| (record.now, record.mark))
             .ok_or_else(|| StoreError::inconsistent("attempts", "a locking read gave no clock"))?;
         let pairs = records
             .into_iter()
@@ -232,7 +264,7 @@ impl PairRecord {
             .ok_or_else(|| {
                 StoreError::inconsistent("attempts", "a row has a label of no variant")
             })?;
-        Ok(LockedPairs { now, pairs })
+        Ok(LockedPairs { now, mark, pairs })
     }
 
     fn into_pair(self) -> Option<Pair> {
@@ -276,6 +308,7 @@ impl PairRecord {
                     .and_then(CommitTokenDigest::from_bytes),
             ),
             resumes: self.resumes?,
+            leased_at: self.leased_at?,
             run_deadline: self.run_deadline?,
             final_answer,
             verification_epoch: self.verification_epoch?,

@@ -3,6 +3,9 @@
 
 mod architecture;
 mod cancel;
+mod clock;
+mod clock_accept;
+mod clock_ahead;
 mod commit;
 mod crowd;
 mod deadlocks;

@@ -49,6 +49,16 @@ impl Clock {
         .await;
     }
 
+    /// Moves it back.
+    pub async fn go_back(&self, by: Duration) {
+        let micros = i64::try_from(by.as_micros()).expect("tests stay within a lifetime");
+        self.write(
+            "update test_clock set shift = shift + $1::bigint * interval '1 microsecond'",
+            -micros,
+        )
+        .await;
+    }
+
     /// Stops it at an instant.
     pub async fn set(&self, at: OffsetDateTime) {
         sqlx::query("update test_clock set frozen_at = $1, shift = '0'")

@@ -21,7 +21,7 @@ use crate::agent_process::AgentProcess;
 use crate::buyer::Buyer;
 use crate::clock::Clock;
 use crate::db::TestDb;
-use crate::processes::{Process, program};
+use crate::processes::{Process, program, run};
 use crate::server::Server;
 use crate::wait::until_some;
 
@@ -154,6 +154,21 @@ impl Site {
             command.args(["--set", &format!("{key}={value}")]);
         }
         command
+    }
+
+    /// What a command of the operators says, as JSON.
+    pub async fn operate(&self, words: &[&str]) -> Value {
+        let folder = self.folder.path();
+        let path = |name: &str| folder.join(name).to_str().expect("a plain path").to_owned();
+        let (config, url) = (
+            path("fencepost.toml"),
+            format!("database.url_file={}", path("database.url")),
+        );
+        let mut arguments = words.to_vec();
+        arguments.extend(["--json", "--config", &config, "--set", &url]);
+        let output = run("fencepost", &arguments, &[("USER", "olga")]).await;
+        assert!(output.status.success(), "{words:?}: {output:?}");
+        serde_json::from_slice(&output.stdout).expect("JSON")
     }
 
     /// Where an object is on disk.

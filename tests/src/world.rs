@@ -412,6 +412,22 @@ impl World {
     }
 }
 
+impl World {
+    /// Moves the clock's mark up to the clock, as a gateway does.
+    pub async fn mark(&self) {
+        let reading = self.store.read_clock().await.expect("the clock is read");
+        let advanced = self.store.advance_mark(reading).await;
+        advanced.expect("the mark is moved");
+    }
+
+    /// The clock goes ahead, takes its mark with it, and comes back: it is behind by so much.
+    pub async fn regress(&self, by: Duration) {
+        self.clock.advance(by).await;
+        self.mark().await;
+        self.clock.go_back(by).await;
+    }
+}
+
 /// Presents one commit to one of several stores.
 pub async fn commit_on(store: &Store, request: CommitRequest) -> CommitAnswer {
     let mut answers = store

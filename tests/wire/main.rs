@@ -4,6 +4,7 @@
 mod auth;
 mod blobs;
 mod cancel;
+mod clock;
 mod commit;
 mod config;
 mod fail;

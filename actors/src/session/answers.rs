@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fencepost_domain::attempt::AttemptStatus;
 use fencepost_domain::failure::FailureCode;
-use fencepost_domain::fencing::Operation;
+use fencepost_domain::fencing::{FenceViolation, Operation};
 use fencepost_protocol::{Code, Directive, GatewayFrame};
 use fencepost_store::FinalizedAttempt;
 use fencepost_store::tx::Refusal;
@@ -21,6 +21,12 @@ pub(super) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
+/// How long a clock must be waited for: never less than it is behind, for whoever comes back earlier
+/// comes in vain.
+pub(super) fn millis_behind(by: Duration) -> u64 {
+    u64::try_from(by.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
+}
+
 /// A refusal with its code and what to do about it.
 pub(super) fn rejected(code: Code, message: Option<&str>) -> GatewayFrame {
     let disposition = code.disposition();
@@ -33,9 +39,16 @@ pub(super) fn rejected(code: Code, message: Option<&str>) -> GatewayFrame {
     }
 }
 
-/// The one answer to a refused claim.
+/// The one answer to a refused claim, or to one that the clock cannot judge.
 pub(super) fn refused(operation: Operation, refusal: Refusal) -> GatewayFrame {
-    rejected(Code::for_violation(operation, refusal.violation()), None)
+    let violation = refusal.violation();
+    let mut frame = rejected(Code::for_violation(operation, violation), None);
+    if let (FenceViolation::ClockRegressed { by }, GatewayFrame::Rejected { retry_after_ms, .. }) =
+        (violation, &mut frame)
+    {
+        *retry_after_ms = Some(millis_behind(by));
+    }
+    frame
 }
 
 /// Done, for the first time.

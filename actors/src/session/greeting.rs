@@ -1,14 +1,15 @@
 //! Hello and welcome.
 
 use actix::Context;
-use fencepost_domain::ids::{DeviceId, RequestId, SessionNumber};
+use fencepost_domain::attempt::AttemptStatus;
+use fencepost_domain::ids::{AttemptId, DeviceId, RequestId, SessionNumber};
 use fencepost_domain::service::Capability;
 use fencepost_protocol::{GatewayFrame, Hello, Lost, PROTOCOL, Recorded, Resumed, close};
 use fencepost_store::StoreError;
 use fencepost_store::tx::begin_session::{Held, HelloFacts, ResumedLease, SessionAnswer};
 
 use super::actor::DeviceSession;
-use super::answers::millis;
+use super::answers::{millis, millis_behind};
 use super::core::{Effect, send};
 
 /// An agent proves a few dozen.
@@ -52,26 +53,7 @@ impl DeviceSession {
                 ended,
             }) => {
                 self.become_current(ctx);
-                let welcome = GatewayFrame::Welcome {
-                    session_id: self.session,
-                    protocol: PROTOCOL,
-                    intervals: self.near.settings.intervals,
-                    resumed: resumed.into_iter().map(to_resumed).collect(),
-                    recorded: recorded
-                        .into_iter()
-                        .map(|(attempt_id, status)| Recorded {
-                            attempt_id,
-                            status: status.as_str().to_owned(),
-                        })
-                        .collect(),
-                    lost: lost
-                        .into_iter()
-                        .map(|attempt_id| Lost {
-                            attempt_id,
-                            reason: "the lease is not held any more".to_owned(),
-                        })
-                        .collect(),
-                };
+                let welcome = self.welcome(resumed, recorded, lost);
                 tracing::info!(
                     device.id = %self.device, session = %self.session, ended = ended.len(),
                     "a device is connected"
@@ -101,6 +83,15 @@ impl DeviceSession {
                     Effect::Close(close::REVOKED, why),
                 ]
             }
+            Ok(SessionAnswer::ClockRegressed(by)) => {
+                self.core.not_welcomed();
+                let retry_after_ms = millis_behind(by);
+                vec![send(
+                    Some(request),
+                    None,
+                    GatewayFrame::Busy { retry_after_ms },
+                )]
+            }
             Err(error) => {
                 tracing::warn!(device.id = %self.device, %error, "hello could not be answered");
                 self.core.not_welcomed();
@@ -111,6 +102,34 @@ impl DeviceSession {
             }
         };
         self.perform(effects, ctx);
+    }
+
+    fn welcome(
+        &self,
+        resumed: Vec<ResumedLease>,
+        recorded: Vec<(AttemptId, AttemptStatus)>,
+        lost: Vec<AttemptId>,
+    ) -> GatewayFrame {
+        GatewayFrame::Welcome {
+            session_id: self.session,
+            protocol: PROTOCOL,
+            intervals: self.near.settings.intervals,
+            resumed: resumed.into_iter().map(to_resumed).collect(),
+            recorded: recorded
+                .into_iter()
+                .map(|(attempt_id, status)| Recorded {
+                    attempt_id,
+                    status: status.as_str().to_owned(),
+                })
+                .collect(),
+            lost: lost
+                .into_iter()
+                .map(|attempt_id| Lost {
+                    attempt_id,
+                    reason: "the lease is not held any more".to_owned(),
+                })
+                .collect(),
+        }
     }
 }
 

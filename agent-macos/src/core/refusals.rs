@@ -59,13 +59,13 @@ impl Core {
                 self.pull.not_before = refusal.again_at(now);
             }
             (Kind::Accept | Kind::Progress, Some(lease)) => {
-                self.on_work_refused(lease, refusal, now);
+                self.on_work_refused(asked, lease, refusal, now);
             }
             (Kind::Grant, Some(lease)) if refusal.disposition == Disposition::Stop => {
-                self.on_work_refused(lease, refusal, now);
+                self.on_work_refused(asked, lease, refusal, now);
             }
             (Kind::Grant, Some(lease)) => {
-                self.postpone_if_time_stands_still(lease, refusal);
+                self.postpone_if_time_stands_still(asked, lease, refusal);
                 self.on_link_refused(lease.attempt_id, refusal);
             }
             (Kind::Commit | Kind::HandBack, Some(lease)) => {
@@ -93,7 +93,7 @@ impl Core {
     }
 
     /// An accept or a renewal was refused.
-    fn on_work_refused(&mut self, lease: LeaseRef, refusal: &Refusal, now: Moment) {
+    fn on_work_refused(&mut self, asked: Asked, lease: LeaseRef, refusal: &Refusal, now: Moment) {
         let pause = refusal.again_at(now);
         let Some(held) = self.holding(lease) else {
             return;
@@ -116,14 +116,14 @@ impl Core {
                 } else {
                     held.renewal.again_at = Some(pause);
                 }
-                self.postpone_if_time_stands_still(lease, refusal);
+                self.postpone_if_time_stands_still(asked, lease, refusal);
             }
         }
     }
 
     /// While the authority's clock is behind its own mark nothing can expire, so our deadline may
     /// move by what it asks us to wait.
-    fn postpone_if_time_stands_still(&mut self, lease: LeaseRef, refusal: &Refusal) {
+    fn postpone_if_time_stands_still(&mut self, asked: Asked, lease: LeaseRef, refusal: &Refusal) {
         let Some(by_ms) = refusal
             .retry_after_ms
             .filter(|_| refusal.code == Code::ClockRegressed)
@@ -131,7 +131,7 @@ impl Core {
             return;
         };
         if let Some(held) = self.holding(lease) {
-            held.lease.postpone(by_ms);
+            held.lease.postpone(asked.sent, by_ms);
             self.move_deadline(lease.attempt_id);
         }
     }

@@ -15,6 +15,8 @@ pub use watch::{LeaseWatch, StepError};
 /// Tries of one transfer.
 pub(crate) const TRIES: u32 = 4;
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
+/// The lease may end meanwhile, so no wait is longer, whatever the other side says.
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
 /// Fresh links for one transfer. One is enough unless clocks are wrong.
 const MOST_FRESH_LINKS: u32 = 3;
 
@@ -31,6 +33,8 @@ pub struct Network {
 pub(crate) enum TryError {
     /// Trying again may help.
     Again(String),
+    /// The other side names the time after which trying again helps. That is no failure.
+    Later(Duration, String),
     /// Trying again with a fresh link may help.
     Expired(String),
     /// It will not.
@@ -61,6 +65,11 @@ where
                 link.refresh(code).await?;
                 continue;
             }
+            Err(TryError::Later(wait, message)) => {
+                tracing::warn!(message, "a transfer has to wait");
+                tokio::time::sleep(wait.clamp(FIRST_PAUSE, LONGEST_WAIT)).await;
+                continue;
+            }
             Err(TryError::Again(message)) => message,
         };
         tries_left -= 1;
@@ -82,6 +91,18 @@ pub(crate) fn refused(code: &'static str, status: reqwest::StatusCode, what: &st
         401 | 403 | 410 => TryError::Expired(message),
         307 | 408 | 425 | 429 | 500.. => TryError::Again(message),
         _ => TryError::Final(StepError::failed(code, message)),
+    }
+}
+
+/// The same for an answer whose head may name the time to come back.
+pub(crate) fn refused_by(code: &'static str, response: &reqwest::Response, what: &str) -> TryError {
+    let after = response.headers().get(reqwest::header::RETRY_AFTER);
+    let seconds = after.and_then(|value| value.to_str().ok()?.trim().parse().ok());
+    match (refused(code, response.status(), what), seconds) {
+        (TryError::Again(message), Some(seconds)) => {
+            TryError::Later(Duration::from_secs(seconds), message)
+        }
+        (error, _) => error,
     }
 }
 

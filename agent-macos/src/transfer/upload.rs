@@ -12,7 +12,7 @@ use tokio_util::io::ReaderStream;
 use url::Url;
 
 use super::link::Link;
-use super::{LeaseWatch, Network, StepError, TryError, refused, with_retries, without_address};
+use super::{LeaseWatch, Network, StepError, TryError, refused_by, with_retries, without_address};
 
 const CHUNK: usize = 256 * 1024;
 const CODE: &str = "upload_failed";
@@ -65,17 +65,17 @@ async fn try_once(
             return Err(TryError::Again("the upload stands still".to_owned()));
         }
     };
-    let status = match answer {
-        Ok(response) => response.status(),
+    let response = match answer {
+        Ok(response) => response,
         Err(error) => {
             live.check().map_err(TryError::Final)?;
             return Err(TryError::Again(without_address(error)));
         }
     };
-    if status.is_success() {
+    if response.status().is_success() {
         return Ok(());
     }
-    Err(refused(CODE, status, "the upload"))
+    Err(refused_by(CODE, &response, "the upload"))
 }
 
 /// Waits until nothing more has been taken for too long; the answer itself is bounded by this too.

@@ -151,6 +151,15 @@ async fn a_transfer_that_fails_for_a_while_is_repeated_from_its_beginning() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_upload_that_is_told_when_to_come_back_does_so_as_often_as_it_takes() {
+    let later = "HTTP/1.1 503 Later\r\nretry-after: 0\r\ncontent-length: 0\r\n\r\n";
+    let mut acts = vec![Act::Answer(later); 6];
+    acts.push(Act::Answer(CREATED));
+    let (uploaded, connections) = upload(acts, LinkAnswer::Refused).await;
+    assert_eq!((uploaded, connections), (Ok(None), 7));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn uploads_that_never_succeed_fail_as_uploads() {
     let cases = [
         Act::Answer("HTTP/1.1 500 Oh\r\ncontent-length: 0\r\n\r\n"),

@@ -2,7 +2,8 @@
 //!
 //! A refused caller may be anybody who once held a lease. So the mapping from what we know (a
 //! [`FenceViolation`]) to what we say (a [`Code`]) is reviewed as a disclosure: every violation of
-//! the fence gives the one code of its operation.
+//! the fence gives the one code of its operation. Only a holder to whom nothing but the clock stands
+//! in the way is told so.
 
 use fencepost_domain::fencing::{FenceViolation, Operation};
 use serde::{Deserialize, Serialize};
@@ -58,12 +59,14 @@ pub enum Disposition {
 }
 
 impl Code {
-    /// The one answer to any violation of the fence, whatever it was.
-    pub fn for_violation(operation: Operation, _violation: FenceViolation) -> Self {
-        match operation {
-            Operation::Progress | Operation::Grant => Self::LeaseConflict,
-            Operation::Event | Operation::Artifact => Self::RunLeaseConflict,
-            Operation::Commit | Operation::Fail | Operation::Release => Self::CommitConflict,
+    /// The one answer to any violation of the fence, whatever it was, but for a clock that cannot
+    /// tell.
+    pub fn for_violation(operation: Operation, violation: FenceViolation) -> Self {
+        match (violation, operation) {
+            (FenceViolation::ClockRegressed { .. }, _) => Self::ClockRegressed,
+            (_, Operation::Progress | Operation::Grant) => Self::LeaseConflict,
+            (_, Operation::Event | Operation::Artifact) => Self::RunLeaseConflict,
+            (_, Operation::Commit | Operation::Fail | Operation::Release) => Self::CommitConflict,
         }
     }
 

@@ -5,6 +5,7 @@
 
 mod amount;
 mod attempt;
+mod clock;
 mod credit;
 mod dev;
 mod device;
@@ -106,6 +107,9 @@ enum Command {
     /// Runs of jobs on devices.
     #[command(subcommand)]
     Attempt(attempt::AttemptCommand),
+    /// The clock that decides about leases.
+    #[command(subcommand)]
+    Clock(clock::ClockCommand),
 }
 
 #[derive(Debug, Subcommand)]
@@ -150,6 +154,7 @@ async fn dispatch(cli: &Cli) -> Result<(), CliError> {
         Command::Device(command) => {
             global.show(&device::run(&global.store().await?, command).await?)
         }
+        Command::Clock(command) => global.show(&clock::run(&global.store().await?, command).await?),
     }
 }
 

@@ -91,6 +91,8 @@ problem_codes! {
     TooManyRequests = "too_many_requests", TOO_MANY_REQUESTS, "Too many requests", true;
     /// A mistake of ours.
     Internal = "internal_error", INTERNAL_SERVER_ERROR, "Something went wrong on our side", true;
+    /// The clock is behind its mark.
+    ClockRegressed = "clock_regressed", SERVICE_UNAVAILABLE, "The clock has gone back", true;
     /// The database is away, overloaded, or we are shutting down.
     Unavailable = "unavailable", SERVICE_UNAVAILABLE, "Not available at the moment", true;
 }
@@ -231,7 +233,10 @@ impl ResponseError for Problem {
             response.insert_header((WWW_AUTHENTICATE, "Bearer"));
         }
         if let Some(after) = self.retry_after {
-            response.insert_header((RETRY_AFTER, after.as_secs().max(1).to_string()));
+            response.insert_header((
+                RETRY_AFTER,
+                after.as_millis().div_ceil(1_000).max(1).to_string(),
+            ));
         }
         let json = serde_json::to_vec(&body).unwrap_or_default();
         response

@@ -63,6 +63,7 @@ impl AppState {
             let age = round.age().as_secs();
             troubles.push(format!("the {} has not come round for {age} s", round.name));
         }
+        troubles.extend(self.actors.clock_trouble());
         if !self.can_verify {
             troubles
                 .push("ffmpeg and ffprobe were not found: outputs cannot be checked".to_owned());

@@ -16,7 +16,8 @@ use crate::job::JobStatus;
 pub const MAX_RETURNED_OFFERS: i32 = 20;
 const RETRY_BASE: Duration = Duration::from_secs(5);
 const RETURN_BASE: Duration = Duration::from_secs(1);
-const MAX_DELAY: Duration = Duration::from_mins(5);
+/// No job is kept from being offered again for longer.
+pub const MAX_DELAY: Duration = Duration::from_mins(5);
 
 /// What ended the attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +40,8 @@ pub enum Cause {
     Expired,
     /// The lease ran out while we were not there to renew it.
     ExpiredInOutage,
+    /// An operator declared the clock to be right, which says nothing about when leases end.
+    ClockAccepted,
     /// The offer was declined, not answered in time, or its socket went away.
     Returned,
     /// The offer never left the gateway.
@@ -140,7 +143,9 @@ pub fn decide(job: &JobFacts, cause: Cause, now: OffsetDateTime) -> Ending {
         Cause::Expired | Cause::Forgotten | Cause::ResumeBound | Cause::Stopped => {
             lost(job, cause, now)
         }
-        Cause::ExpiredInOutage => uncharged(job, FailureCode::LeaseExpired, cause, now),
+        Cause::ExpiredInOutage | Cause::ClockAccepted => {
+            uncharged(job, FailureCode::LeaseExpired, cause, now)
+        }
         Cause::Returned | Cause::Revoked | Cause::CancelForced => {
             uncharged(job, FailureCode::ProviderOffline, cause, now)
         }
@@ -149,7 +154,10 @@ pub fn decide(job: &JobFacts, cause: Cause, now: OffsetDateTime) -> Ending {
 
 /// Whether the control plane acts over the agent's head.
 fn is_forced(cause: Cause) -> bool {
-    matches!(cause, Cause::Revoked | Cause::CancelForced)
+    matches!(
+        cause,
+        Cause::Revoked | Cause::CancelForced | Cause::ClockAccepted
+    )
 }
 
 fn cancelled(cause: Cause) -> Ending {
@@ -203,7 +211,9 @@ fn uncharged(job: &JobFacts, code: FailureCode, cause: Cause, now: OffsetDateTim
     let returned = cause == Cause::Returned;
     let delay = match cause {
         // Not the job's doing, nor the device's: at once.
-        Cause::Revoked | Cause::CancelForced | Cause::ExpiredInOutage => Duration::ZERO,
+        Cause::Revoked | Cause::CancelForced | Cause::ExpiredInOutage | Cause::ClockAccepted => {
+            Duration::ZERO
+        }
         _ => doubled(RETURN_BASE, job.returned_offers),
     };
     let next = if now >= job.admission_deadline {

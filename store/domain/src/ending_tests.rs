@@ -3,9 +3,10 @@ use time::macros::datetime;
 
 const NOW: OffsetDateTime = datetime!(2026-01-01 12:00 UTC);
 
-const CAUSES: [Cause; 15] = [
+const CAUSES: [Cause; 16] = [
     Cause::ResumeBound,
     Cause::ExpiredInOutage,
+    Cause::ClockAccepted,
     Cause::Undelivered,
     Cause::Verified,
     Cause::MediaRejected,

@@ -5,9 +5,12 @@
 //! rows that it has locked, with the clock read after the lock, and repeats the same facts in the
 //! `WHERE` of the write, so that a mistake in either is caught by the other.
 
+use std::time::Duration;
+
 use time::OffsetDateTime;
 
 use crate::attempt::AttemptStatus;
+use crate::clock::ClockReading;
 use crate::commit_token::CommitTokenDigest;
 use crate::ids::{AttemptId, DeviceId, JobId};
 
@@ -112,16 +115,23 @@ pub enum FenceViolation {
     /// The lease has run out; at the very instant of its expiry it is already dead.
     #[error("the lease has expired")]
     Expired,
+    /// All else is right, but the clock is behind its mark: whether the lease has run out is not
+    /// known, and nothing runs out meanwhile.
+    #[error("the clock is behind its mark by {by:?}")]
+    ClockRegressed {
+        /// By how much: for so long nothing is decided.
+        by: Duration,
+    },
 }
 
-/// Judges a claim against the stored lease at `now`. Identity is judged before status and time, so
-/// that a stranger's answer does not depend on how the attempt is doing.
+/// Judges a claim against the stored lease by the clock. Identity is judged before status and time,
+/// so that a stranger's answer does not depend on how the attempt, or the clock, is doing.
 pub fn check(
     stored: &AttemptFence,
     claim: &LeaseClaim,
     presented: Option<&CommitTokenDigest>,
     operation: Operation,
-    now: OffsetDateTime,
+    clock: ClockReading,
 ) -> Result<(), FenceViolation> {
     check_identity(stored, claim)?;
     if stored.epoch != claim.epoch {
@@ -135,8 +145,11 @@ pub fn check(
             status: stored.status,
         });
     }
+    if let Some(by) = clock.regressed_by() {
+        return Err(FenceViolation::ClockRegressed { by });
+    }
     match stored.expires_at {
-        Some(expires_at) if expires_at > now => Ok(()),
+        Some(expires_at) if expires_at > clock.now => Ok(()),
         Some(_) | None => Err(FenceViolation::Expired),
     }
 }
@@ -159,9 +172,13 @@ pub fn check_identity(stored: &AttemptFence, claim: &LeaseClaim) -> Result<(), F
 mod tests {
     use super::*;
     use crate::commit_token::{CommitToken, TOKEN_BYTES};
-    use time::Duration;
+    use time::Duration as Span;
 
     const NOW: OffsetDateTime = time::macros::datetime!(2026-01-01 12:00 UTC);
+    const CLOCK: ClockReading = ClockReading {
+        now: NOW,
+        mark: NOW,
+    };
 
     fn digest(fill: u8) -> CommitTokenDigest {
         CommitToken::from_entropy([fill; TOKEN_BYTES]).digest()
@@ -181,13 +198,13 @@ mod tests {
             epoch: 3,
             digest: Some(digest(1)),
             status: AttemptStatus::Uploading,
-            expires_at: Some(NOW + Duration::microseconds(1)),
+            expires_at: Some(NOW + Span::microseconds(1)),
         };
         (stored, claim)
     }
 
     fn commit(stored: &AttemptFence, claim: &LeaseClaim) -> Result<(), FenceViolation> {
-        check(stored, claim, Some(&digest(1)), Operation::Commit, NOW)
+        check(stored, claim, Some(&digest(1)), Operation::Commit, CLOCK)
     }
 
     #[test]
@@ -219,9 +236,9 @@ mod tests {
                 Err(FenceViolation::StaleEpoch)
             );
         }
-        let wrong = check(&stored, &claim, Some(&digest(2)), Operation::Commit, NOW);
+        let wrong = check(&stored, &claim, Some(&digest(2)), Operation::Commit, CLOCK);
         assert_eq!(wrong, Err(FenceViolation::WrongToken));
-        let none = check(&stored, &claim, None, Operation::Commit, NOW);
+        let none = check(&stored, &claim, None, Operation::Commit, CLOCK);
         assert_eq!(none, Err(FenceViolation::WrongToken));
     }
 
@@ -230,7 +247,7 @@ mod tests {
         let (mut stored, claim) = fixture();
         stored.digest = None;
         assert_eq!(commit(&stored, &claim), Err(FenceViolation::WrongToken));
-        let none = check(&stored, &claim, None, Operation::Commit, NOW);
+        let none = check(&stored, &claim, None, Operation::Commit, CLOCK);
         assert_eq!(none, Err(FenceViolation::WrongToken));
     }
 
@@ -259,11 +276,43 @@ mod tests {
     fn progress_needs_no_token_but_everything_else() {
         let (stored, claim) = fixture();
         assert_eq!(
-            check(&stored, &claim, None, Operation::Progress, NOW),
+            check(&stored, &claim, None, Operation::Progress, CLOCK),
             Ok(())
         );
         let stale = LeaseClaim { epoch: 2, ..claim };
-        let refused = check(&stored, &stale, None, Operation::Progress, NOW);
+        let refused = check(&stored, &stale, None, Operation::Progress, CLOCK);
         assert_eq!(refused, Err(FenceViolation::StaleEpoch));
+    }
+
+    #[test]
+    fn a_clock_behind_its_mark_decides_nothing_about_the_holder_and_tells_a_stranger_nothing() {
+        let (mut stored, claim) = fixture();
+        let clock = ClockReading {
+            now: NOW,
+            mark: NOW + Span::microseconds(3),
+        };
+        let commit = |stored: &AttemptFence, claim: &LeaseClaim, token: u8| {
+            check(
+                stored,
+                claim,
+                Some(&digest(token)),
+                Operation::Commit,
+                clock,
+            )
+        };
+        let by = Duration::from_micros(3);
+        let regressed = Err(FenceViolation::ClockRegressed { by });
+        assert_eq!(commit(&stored, &claim, 1), regressed);
+        let stale = LeaseClaim { epoch: 2, ..claim };
+        assert_eq!(commit(&stored, &stale, 1), Err(FenceViolation::StaleEpoch));
+        assert_eq!(commit(&stored, &claim, 2), Err(FenceViolation::WrongToken));
+        // By a clock that is behind, nothing has expired either.
+        stored.expires_at = Some(NOW);
+        assert_eq!(commit(&stored, &claim, 1), regressed);
+        stored.status = AttemptStatus::Committing;
+        assert!(matches!(
+            commit(&stored, &claim, 1),
+            Err(FenceViolation::WrongStatus { .. })
+        ));
     }
 }

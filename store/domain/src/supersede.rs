@@ -21,7 +21,10 @@ pub enum Supersede {
 
 /// Judges a take-over at `now`, after those at `earlier`.
 pub fn judge(earlier: &[OffsetDateTime], now: OffsetDateTime) -> Supersede {
-    let recent = earlier.iter().filter(|at| **at > now - SUPERSEDE_WINDOW);
+    // A time that is yet to come was written by a clock that has gone back since.
+    let recent = earlier
+        .iter()
+        .filter(|at| **at > now - SUPERSEDE_WINDOW && **at <= now);
     let mut times: Vec<_> = recent.copied().collect();
     times.push(now);
     if times.len() >= MAX_SUPERSEDES {
@@ -49,5 +52,12 @@ mod tests {
     fn what_is_ten_minutes_ago_is_forgotten() {
         let old = NOW - SUPERSEDE_WINDOW;
         assert_eq!(judge(&[old, old], NOW), Supersede::Remember(vec![NOW]));
+    }
+
+    #[test]
+    fn a_take_over_that_is_yet_to_come_does_not_count() {
+        let later = NOW + Duration::days(730);
+        let judged = judge(&[later, later], NOW);
+        assert_eq!(judged, Supersede::Remember(vec![NOW]));
     }
 }

@@ -67,7 +67,9 @@ fn a_duration_is_the_same_in_all_its_forms() {
 fn only_what_we_do_over_the_agents_head_is_forced() {
     for status in [JobStatus::Active, JobStatus::Cancelling] {
         let forced = |cause| decide(&JobFacts { status, ..job() }, cause, NOW).forced;
-        assert!(forced(Cause::Revoked) && forced(Cause::CancelForced));
+        assert!(
+            forced(Cause::Revoked) && forced(Cause::CancelForced) && forced(Cause::ClockAccepted)
+        );
         for cause in [
             Cause::Expired,
             Cause::Returned,
@@ -110,7 +112,12 @@ fn returns_wait_longer_and_longer_and_what_is_nobodys_fault_does_not_wait() {
         [0, 1, 2, 12].map(|n| delay(n, Cause::Returned)),
         [1, 2, 4, 300]
     );
-    for cause in [Cause::Revoked, Cause::CancelForced, Cause::ExpiredInOutage] {
+    for cause in [
+        Cause::Revoked,
+        Cause::CancelForced,
+        Cause::ExpiredInOutage,
+        Cause::ClockAccepted,
+    ] {
         assert_eq!(delay(3, cause), 0, "{cause:?}");
     }
 }

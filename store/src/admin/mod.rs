@@ -1,5 +1,6 @@
 //! What operators do: orgs, keys, providers, credit, enrollment, devices, schema.
 
+pub(crate) mod audit;
 mod buyers;
 mod devices;
 
@@ -8,6 +9,7 @@ use sqlx::migrate::Migrator;
 use crate::error::StoreError;
 use crate::run::Store;
 
+pub use audit::Actor;
 pub use devices::NewEnrollment;
 
 /// The migrations of this build.

@@ -6,6 +6,7 @@
 //! the end of attempt and job. After COMMIT the caller verifies the bytes, with no lock held.
 
 use fencepost_domain::attempt::AttemptStatus;
+use fencepost_domain::clock::ClockReading;
 use fencepost_domain::commit_token::CommitTokenDigest;
 use fencepost_domain::ending::{Cause, decide};
 use fencepost_domain::fencing::{LeaseClaim, Operation, check_identity};
@@ -162,7 +163,7 @@ impl Transaction for BeginVerification {
                 drafts.push(Draft::Refused(Refusal::UnknownAttempt));
                 continue;
             };
-            let (draft, accept, end) = decide_commit(tx, pair, one, locked.now);
+            let (draft, accept, end) = decide_commit(tx, pair, one, locked.clock());
             drafts.push(draft);
             accepts.extend(accept);
             ends.extend(end);
@@ -182,7 +183,7 @@ impl Transaction for BeginVerification {
 
 type Decision = (Draft, Option<Accept>, Option<Finish>);
 
-fn decide_commit(tx: &Tx, pair: &Pair, one: &CommitRequest, now: OffsetDateTime) -> Decision {
+fn decide_commit(tx: &Tx, pair: &Pair, one: &CommitRequest, clock: ClockReading) -> Decision {
     let refused = |refusal| (Draft::Refused(refusal), None, None);
     let answer = FinalAnswer {
         operation: "commit".to_owned(),
@@ -207,11 +208,11 @@ fn decide_commit(tx: &Tx, pair: &Pair, one: &CommitRequest, now: OffsetDateTime)
             &one.claim,
             Some(&one.token),
             Operation::Fail,
-            now,
+            clock,
         ) {
             Err(violation) => refused(Refusal::Fence(violation)),
             Ok(facts) => {
-                let ending = decide(&pair.job.facts, Cause::Verified, now);
+                let ending = decide(&pair.job.facts, Cause::Verified, clock.now);
                 let end = Finish::attempt(pair, facts, &ending).written_by(&answer);
                 (Draft::Ending(fence.attempt), None, Some(end))
             }
@@ -223,7 +224,7 @@ fn decide_commit(tx: &Tx, pair: &Pair, one: &CommitRequest, now: OffsetDateTime)
         &one.claim,
         Some(&one.token),
         Operation::Commit,
-        now,
+        clock,
     ) {
         Err(violation) => return refused(Refusal::Fence(violation)),
         Ok(facts) => facts,

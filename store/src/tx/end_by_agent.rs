@@ -4,6 +4,7 @@
 //! (its writer's repeat is answered from it), then the fence (with token but for `stopped`, which
 //! acts on cancelling jobs alone). The agent reports; the domain decides what becomes of the job.
 
+use fencepost_domain::clock::ClockReading;
 use fencepost_domain::commit_token::CommitTokenDigest;
 use fencepost_domain::ending::{Cause, decide};
 use fencepost_domain::failure::FailureCode;
@@ -119,7 +120,7 @@ impl Transaction for EndByAgent {
                 drafts.push(Draft::Refused(Refusal::UnknownAttempt));
                 continue;
             };
-            match decide_end(tx, pair, one, locked.now) {
+            match decide_end(tx, pair, one, locked.clock()) {
                 Ok(Decision::Finish(end)) => {
                     finishes.push(*end);
                     drafts.push(Draft::Ending);
@@ -151,10 +152,10 @@ fn decide_end(
     tx: &Tx,
     pair: &Pair,
     one: &AgentEnd,
-    now: OffsetDateTime,
+    clock: ClockReading,
 ) -> Result<Decision, Refusal> {
     let (token, operation, cause, message, content) = match &one.kind {
-        AgentEndKind::Stopped => return decide_stopped(tx, pair, one, now),
+        AgentEndKind::Stopped => return decide_stopped(tx, pair, one, clock.now),
         AgentEndKind::Fail {
             token,
             code,
@@ -190,9 +191,9 @@ fn decide_end(
         return stored.map(Decision::Answer);
     }
     let fence = &pair.attempt.fence;
-    let facts =
-        judge(tx.fence, fence, &one.claim, Some(token), operation, now).map_err(Refusal::Fence)?;
-    let ending = decide(&pair.job.facts, cause, now);
+    let facts = judge(tx.fence, fence, &one.claim, Some(token), operation, clock)
+        .map_err(Refusal::Fence)?;
+    let ending = decide(&pair.job.facts, cause, clock.now);
     let end = Finish::attempt(pair, facts, &ending)
         .message(message)
         .written_by(&answer);

@@ -3,7 +3,10 @@
 //! Locks: jobs, then attempts, by id, skipping what others hold (the next sweep sees it). Checks:
 //! everything again under the lock, by the clock read after it. Writes: ends, verification epochs,
 //! and when to look next. It takes no input but a bound, so running it twice, late or on two
-//! gateways does no harm, and it needs to know nothing of any service.
+//! gateways does no harm, and it needs to know nothing of any service. While the clock is behind its
+//! mark nothing is judged.
+
+use std::time::Duration;
 
 use fencepost_domain::attempt::AttemptStatus;
 use fencepost_domain::ending::{Cause, decide};
@@ -33,6 +36,8 @@ pub struct SweepReport {
     pub verify: Vec<VerificationTicket>,
     /// How many rows were due, to tell whether there may be more.
     pub due: usize,
+    /// The clock is behind its mark by this much: nothing ends, or is picked up, for so long.
+    pub clock_regressed_by: Option<Duration>,
 }
 
 impl Store {
@@ -70,6 +75,7 @@ impl Store {
                 .collect(),
             verify: draft.verify,
             due: draft.due,
+            clock_regressed_by: draft.clock_regressed_by,
         })
     }
 }
@@ -85,6 +91,7 @@ struct Draft {
     ended: Vec<Ended>,
     verify: Vec<VerificationTicket>,
     due: usize,
+    clock_regressed_by: Option<Duration>,
 }
 
 /// A row that lives on.
@@ -104,10 +111,12 @@ impl Transaction for ExpireDue {
 
     async fn run(&self, tx: &mut Tx) -> Result<Draft, StoreError> {
         let locked = lock_due(tx, self.limit).await?;
-        let mut draft = Draft {
-            due: locked.pairs.len(),
-            ..Draft::default()
-        };
+        let mut draft = Draft::default();
+        if let Some(by) = locked.clock().regressed_by() {
+            draft.clock_regressed_by = Some(by);
+            return Ok(draft);
+        }
+        draft.due = locked.pairs.len();
         let (mut ends, mut onward) = (Vec::new(), Vec::new());
         for pair in &locked.pairs {
             match self.judge_time(tx, pair, locked.now) {

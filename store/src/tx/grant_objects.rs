@@ -70,7 +70,7 @@ impl Transaction for GrantObjects {
             &self.claim,
             None,
             Operation::Grant,
-            locked.now,
+            locked.clock(),
         ) {
             Err(violation) => Ok(Err(Refusal::Fence(violation))),
             Ok(facts) => {

@@ -55,11 +55,14 @@ impl Transaction for FinishSweep {
     type Output = ();
 
     async fn run(&self, tx: &mut Tx) -> Result<(), StoreError> {
-        // At most once a second, whoever sweeps: the gap that matters is much longer.
+        // At most once a second, whoever sweeps: the gap that matters is much longer. A clock that
+        // was ahead and came back has written an end that is yet to come.
         sqlx::query!(
             r#"-- finish_sweep
-            update authority_state set swept_at = greatest(swept_at, authority_now())
-            where swept_at < authority_now() - interval '1 second'"#
+            with clock as materialized (select authority_mark() as mark, authority_now() as now)
+            update authority_state set swept_at = clock.now from clock
+            where swept_at not between clock.now - interval '1 second' and clock.now
+                and clock.now >= clock.mark"#
         )
         .execute(&mut **tx)
         .await?;

@@ -3,6 +3,7 @@
 mod finish;
 mod replay;
 
+pub mod accept_clock;
 pub mod begin_session;
 pub mod begin_verification;
 pub mod cancel_job;
@@ -12,11 +13,13 @@ pub mod end_by_agent;
 pub mod end_sessions;
 pub mod expire_due;
 pub mod grant_objects;
+pub mod keep_mark;
 pub mod keep_watch;
 pub mod lease_round;
 pub mod pair_device;
 pub mod place_output;
 pub mod prune_keys;
+pub mod pull_back;
 pub mod record_progress;
 pub mod renew_verifications;
 pub mod return_offers;

@@ -1,7 +1,8 @@
 //! An enrollment code becomes a device token.
 //!
 //! Locks: the code, then the device, then what its agent holds. Checks: not used, not expired (by the
-//! clock read after the lock), device enabled. Writes: the code is used; the device's token is
+//! clock read after the lock, or by its mark if the clock is behind it: what has expired stays so),
+//! device enabled. Writes: the code is used; the device's token is
 //! replaced, which voids the old one and every session under it. What the device holds waits for a
 //! hello under the new token, and until then nobody's frame about it is right; if the device goes to
 //! another provider, it ends.
@@ -61,7 +62,8 @@ impl Transaction for PairDevice {
             with code as materialized (
                 select * from enrollment_codes where digest = $1 for no key update
             ), clock as materialized (
-                select authority_now() as now from (select count(*) from code) is_locked
+                select greatest(authority_mark(), authority_now()) as now
+                from (select count(*) from code) is_locked
             )
             select code.id, code.provider_id, code.device_id,
                 (code.used_at is null and code.expires_at > clock.now) as "usable!"

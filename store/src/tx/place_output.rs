@@ -1,12 +1,15 @@
 //! Uploaded bytes are put in place.
 //!
 //! Locks: the attempt (or the upload), while the file is renamed. Checks: the attempt is still in its
-//! agent's hands, so that nothing is put under an attempt that has committed or ended. The rename is
+//! agent's hands, so that nothing is put under an attempt that has committed or ended; and the clock
+//! is not behind its mark, for it is not known then whether the lease still lives. The rename is
 //! the one piece of I/O that a lock is held over: it is a single system call on one file system, and
 //! the point of the lock is that no commit can come between check and rename.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use fencepost_domain::clock::ClockReading;
 use fencepost_domain::ids::{AttemptId, UploadId};
 
 use crate::error::StoreError;
@@ -22,6 +25,8 @@ pub enum Placed {
     Done,
     /// The attempt is not its agent's any more, or the upload was complete already.
     Closed,
+    /// The clock is behind its mark by this much; nothing was put anywhere.
+    ClockRegressed(Duration),
     /// The file could not be put in place.
     Failed(String),
 }
@@ -134,21 +139,33 @@ impl Transaction for PlaceAttemptOutput {
 
     async fn run(&self, tx: &mut Tx) -> Result<Vec<Placed>, StoreError> {
         let ids: Vec<_> = self.outputs.iter().map(|one| one.attempt.0).collect();
-        let open = sqlx::query!(
+        let rows = sqlx::query!(
             r#"-- place_attempt_output: lock
-            select id, (status in ('leased', 'downloading', 'running', 'uploading')) as "open!"
-            from attempts where id = any($1) order by id for no key update"#,
+            with a as materialized (
+                select id, status from attempts where id = any($1) order by id for no key update
+            ), clock as materialized (
+                select authority_mark() as mark, authority_now() as now
+                from (select count(*) from a) all_are_locked
+            )
+            select clock.now as "now!", clock.mark as "mark!", a.id as "id?",
+                (a.status in ('leased', 'downloading', 'running', 'uploading')) as "open?"
+            from clock left join a on true"#,
             &ids
         )
         .fetch_all(&mut **tx)
         .await?;
-        let is_open = |attempt: AttemptId| open.iter().any(|row| row.id == attempt.0 && row.open);
-        let placed = self.outputs.iter().map(|one| {
-            if is_open(one.attempt) {
-                one.place.once()
-            } else {
-                Placed::Closed
-            }
+        let regressed_by = rows.first().and_then(|row| {
+            let (now, mark) = (row.now, row.mark);
+            ClockReading { now, mark }.regressed_by()
+        });
+        let is_open = |attempt: AttemptId| {
+            let mut open = rows.iter().filter(|row| row.open == Some(true));
+            open.any(|row| row.id == Some(attempt.0))
+        };
+        let placed = self.outputs.iter().map(|one| match regressed_by {
+            _ if !is_open(one.attempt) => Placed::Closed,
+            Some(by) => Placed::ClockRegressed(by),
+            None => one.place.once(),
         });
         Ok(placed.collect())
     }

@@ -6,6 +6,7 @@
 //! Checks: the fence without token. Writes: phase, percent, expiry; the first one accepts.
 
 use fencepost_domain::attempt::{AttemptStatus, Phase};
+use fencepost_domain::clock::ClockReading;
 use fencepost_domain::fencing::{
     AttemptFence, FenceViolation, LeaseClaim, Operation, check_identity,
 };
@@ -18,6 +19,7 @@ use uuid::Uuid;
 use super::{Refusal, in_turns};
 use crate::error::StoreError;
 use crate::fence::{WhereFacts, judge};
+use crate::rows::lasting;
 use crate::run::{Share, Store, Transaction, Tx};
 
 const MAX_DETAIL_BYTES: usize = 200;
@@ -113,6 +115,7 @@ struct RecordProgress {
 struct Row {
     fence: AttemptFence,
     stop_reason: Option<String>,
+    leased_at: OffsetDateTime,
     run_deadline: OffsetDateTime,
 }
 
@@ -138,7 +141,7 @@ impl Transaction for RecordProgress {
             .iter()
             .map(|one| one.claim.attempt.0)
             .collect();
-        let (now, rows) = lock(tx, &ids, self.wait).await?;
+        let (clock, rows) = lock(tx, &ids, self.wait).await?;
         let ttl = tx.settings.lease_ttl.signed();
         let mut answers = Vec::with_capacity(self.progress.len());
         let mut writes = Vec::new();
@@ -153,7 +156,7 @@ impl Transaction for RecordProgress {
                 );
                 continue;
             };
-            let (answer, write) = match decide(tx, row, one, now, ttl) {
+            let (answer, write) = match decide(tx, row, one, clock, ttl) {
                 Ok((answer, write)) => (answer, write),
                 Err(violation) => (ProgressAnswer::Refused(Refusal::Fence(violation)), None),
             };
@@ -169,10 +172,11 @@ fn decide(
     tx: &Tx,
     row: &Row,
     one: &Progress,
-    now: OffsetDateTime,
+    clock: ClockReading,
     ttl: time::Duration,
 ) -> Result<(ProgressAnswer, Option<Write>), FenceViolation> {
-    let stored_expiry = row.fence.expires_at.unwrap_or(now);
+    let now = clock.now;
+    let stored_expiry = lasting(row.fence.expires_at, row.leased_at, now);
     if row.fence.status == AttemptStatus::Committing {
         check_identity(&row.fence, &one.claim)?;
         if row.fence.epoch != one.claim.epoch {
@@ -181,18 +185,22 @@ fn decide(
         let lease = Renewal::new(now + ttl, now);
         return Ok((stop_or(row, lease, ProgressAnswer::Verifying), None));
     }
-    let facts = judge(
+    let judged = judge(
         tx.fence,
         &row.fence,
         &one.claim,
         None,
         Operation::Progress,
-        now,
-    )?;
-    if row.stop_reason.is_some() {
-        let lease = Renewal::new(stored_expiry, now);
-        return Ok((stop_or(row, lease, ProgressAnswer::Renewed), None));
-    }
+        clock,
+    );
+    let facts = match judged {
+        // A cancel does not wait for the clock.
+        Ok(_) | Err(FenceViolation::ClockRegressed { .. }) if row.stop_reason.is_some() => {
+            let lease = Renewal::new(stored_expiry, now);
+            return Ok((stop_or(row, lease, ProgressAnswer::Renewed), None));
+        }
+        judged => judged?,
+    };
     // Never shorter than it was, never past the end of the service's run time.
     let expires_at = (now + ttl).min(row.run_deadline).max(stored_expiry);
     let said = one.phase.map_or(row.fence.status, AttemptStatus::from);
@@ -235,6 +243,7 @@ fn sql_time(at: OffsetDateTime) -> String {
 
 struct LockedRow {
     now: OffsetDateTime,
+    mark: OffsetDateTime,
     id: Option<Uuid>,
     job_id: Option<Uuid>,
     device_id: Option<Uuid>,
@@ -242,6 +251,7 @@ struct LockedRow {
     lease_epoch: Option<i64>,
     lease_expires_at: Option<OffsetDateTime>,
     stop_reason: Option<String>,
+    leased_at: Option<OffsetDateTime>,
     run_deadline: Option<OffsetDateTime>,
 }
 
@@ -256,12 +266,13 @@ macro_rules! lock_progress {
                 + $meet
                 + r#"
             ), clock as materialized (
-                select authority_now() as now from (select count(*) from a) all_are_locked
+                select authority_mark() as mark, authority_now() as now
+                from (select count(*) from a) all_are_locked
             )
-            select clock.now as "now!", a.id as "id?", a.job_id as "job_id?",
+            select clock.now as "now!", clock.mark as "mark!", a.id as "id?", a.job_id as "job_id?",
                 a.device_id as "device_id?", a.status::text as "status?",
                 a.lease_epoch as "lease_epoch?", a.lease_expires_at, a.stop_reason,
-                a.run_deadline as "run_deadline?"
+                a.leased_at as "leased_at?", a.run_deadline as "run_deadline?"
             from clock left join a on true"#,
             $ids
         )
@@ -272,7 +283,7 @@ async fn lock(
     tx: &mut Tx,
     ids: &[Uuid],
     wait: bool,
-) -> Result<(OffsetDateTime, Vec<Row>), StoreError> {
+) -> Result<(ClockReading, Vec<Row>), StoreError> {
     let records = if wait {
         lock_progress!(ids, "-- record_progress: lock, waiting\n", "")
             .fetch_all(&mut **tx)
@@ -286,12 +297,15 @@ async fn lock(
         .fetch_all(&mut **tx)
         .await?
     };
-    let now = records
+    let clock = records
         .first()
-        .map(|record| record.now)
+        .map(|record| ClockReading {
+            now: record.now,
+            mark: record.mark,
+        })
         .ok_or_else(|| StoreError::inconsistent("attempts", "a locking read gave no clock"))?;
     Ok((
-        now,
+        clock,
         records
             .into_iter()
             .filter_map(LockedRow::into_row)
@@ -312,6 +326,7 @@ impl LockedRow {
                 expires_at: self.lease_expires_at,
             },
             stop_reason: self.stop_reason,
+            leased_at: self.leased_at?,
             run_deadline: self.run_deadline?,
         })
     }

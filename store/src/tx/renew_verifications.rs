@@ -2,6 +2,7 @@
 //!
 //! Locks: attempts, by the update itself. Checks: the verification epoch. Writes: when another
 //! gateway may take over. This is not the lease's fence: being late here costs work, never truth.
+//! While the clock is behind its mark nothing is taken over, and nothing needs to be renewed.
 
 use fencepost_domain::ids::AttemptId;
 use uuid::Uuid;
@@ -48,10 +49,11 @@ impl Transaction for RenewVerifications {
                 where a.status = 'committing'
                 order by a.id for no key update of a skip locked
             ), clock as materialized (
-                select authority_now() as now from (select count(*) from mine) all_are_locked
+                select authority_mark() as mark, authority_now() as now
+                from (select count(*) from mine) all_are_locked
             )
             update attempts a set verify_until = clock.now + $3::bigint * interval '1 microsecond'
-            from mine, clock where a.id = mine.id"#,
+            from mine, clock where a.id = mine.id and clock.now >= clock.mark"#,
             &ids,
             &epochs,
             takeover

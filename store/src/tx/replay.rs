@@ -1,7 +1,8 @@
 //! What events and artifacts have in common: the domain's table applied to locked rows.
 
+use fencepost_domain::clock::ClockReading;
 use fencepost_domain::commit_token::CommitTokenDigest;
-use fencepost_domain::fencing::{LeaseClaim, Operation, check_identity};
+use fencepost_domain::fencing::{FenceViolation, LeaseClaim, Operation, check_identity};
 use fencepost_domain::field::FieldError;
 use fencepost_domain::job::JobStatus;
 use fencepost_domain::replay::{Stored, Verdict, decide};
@@ -83,13 +84,13 @@ pub(super) fn judge_item(
     pair: Option<&Pair>,
     presented: &Presented<'_>,
     found: &Found,
-    now: OffsetDateTime,
+    clock: ClockReading,
 ) -> Judged {
     let refused = |refusal| Judged::Answer(JournalAnswer::Refused(refusal));
     let Some(pair) = pair else {
         return refused(JournalRefusal::Lease(Refusal::UnknownAttempt));
     };
-    let lease = held_lease(tx, pair, presented, now);
+    let lease = held_lease(tx, pair, presented, clock);
     // Whose attempt it is comes first: a stranger is never answered from a row.
     let stored = match &found.row {
         Some(row) if check_identity(&pair.attempt.fence, presented.claim).is_ok() => {
@@ -112,11 +113,23 @@ pub(super) fn judge_item(
             recorded_at: row.recorded_at,
             // An earlier run of this very transaction may be who wrote it.
             replayed: !tx.rerun,
-            lease_live: lease.is_ok(),
+            lease_live: is_live(pair, &lease),
         }),
         (Verdict::LeaseConflict, Err(refusal), _) => refused(JournalRefusal::Lease(refusal)),
         // A conflict of content: the table says "write" only to a holder, and "replay" only of a row.
         _ => refused(JournalRefusal::Content),
+    }
+}
+
+/// Whether the caller holds the lease, as far as can be known: while the clock is behind its mark
+/// nothing runs out.
+fn is_live(pair: &Pair, lease: &Result<WhereFacts, Refusal>) -> bool {
+    match lease {
+        Ok(_) => true,
+        Err(Refusal::Fence(FenceViolation::ClockRegressed { .. })) => {
+            pair.job.facts.status == JobStatus::Active
+        }
+        Err(_) => false,
     }
 }
 
@@ -125,7 +138,7 @@ fn held_lease(
     tx: &Tx,
     pair: &Pair,
     presented: &Presented<'_>,
-    now: OffsetDateTime,
+    clock: ClockReading,
 ) -> Result<WhereFacts, Refusal> {
     let fence = &pair.attempt.fence;
     let Presented {
@@ -134,7 +147,7 @@ fn held_lease(
         operation,
     } = presented;
     let facts =
-        judge(tx.fence, fence, claim, Some(token), *operation, now).map_err(Refusal::Fence)?;
+        judge(tx.fence, fence, claim, Some(token), *operation, clock).map_err(Refusal::Fence)?;
     if pair.job.facts.status == JobStatus::Active || tx.fence == FenceMode::OnlyWhere {
         Ok(facts)
     } else {

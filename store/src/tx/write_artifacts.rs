@@ -105,7 +105,7 @@ impl Transaction for WriteArtifacts {
                 operation: Operation::Artifact,
             };
             let pair = locked.find(one.claim.attempt);
-            let judged = judge_item(tx, pair, &presented, found, locked.now);
+            let judged = judge_item(tx, pair, &presented, found, locked.clock());
             answers.push(match (check(one, found, *granted), judged) {
                 (Ok(()), Judged::Write(facts)) => {
                     writes.push(Row::new(position, one, Some(facts)));

@@ -137,7 +137,7 @@ impl Transaction for WriteEvents {
                 operation: Operation::Event,
             };
             let pair = locked.find(event.claim.attempt);
-            answers.push(match judge_item(tx, pair, &presented, found, locked.now) {
+            answers.push(match judge_item(tx, pair, &presented, found, locked.clock()) {
                 Judged::Answer(answer) => Some(answer),
                 Judged::Write(_) if found.count >= journal::MAX_EVENTS => {
                     let full = journal::is_full("events", journal::MAX_EVENTS);

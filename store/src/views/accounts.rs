@@ -152,19 +152,4 @@ impl Store {
         })
         .await
     }
-
-    /// Postgres's clock, to judge when a transfer starts: one instant for all who ask together.
-    pub async fn clock_for_each(&self, asked: Vec<()>) -> Result<Vec<OffsetDateTime>, StoreError> {
-        let now = self
-            .read("authority_now", |mut conn| async move {
-                sqlx::query_scalar!(
-                    r#"-- authority_now
-                    select authority_now() as "now!""#
-                )
-                .fetch_one(&mut *conn)
-                .await
-            })
-            .await?;
-        Ok(vec![now; asked.len()])
-    }
 }

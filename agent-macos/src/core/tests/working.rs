@@ -276,6 +276,37 @@ fn a_busy_gateway_is_asked_again_and_a_standing_clock_moves_the_deadline() {
 }
 
 #[test]
+fn a_clock_that_stands_still_for_longer_than_a_lease_costs_no_work_and_stretches_no_lease() {
+    let (mut bench, _) = Bench::working();
+    let confirmed = bench.now;
+    let mut stands_still = None;
+    // The clock is behind by 70 seconds when the first renewal comes, and catches up.
+    while stands_still.is_none_or(|(_, until)| bench.now < until) {
+        bench.pass(200);
+        for said in bench.said() {
+            if matches!(said.frame, AgentFrame::Progress { .. }) {
+                let until = bench.now.after_millis(70_000);
+                let (_, until) = *stands_still.get_or_insert((bench.now, until));
+                let by_ms = until.millis_since(bench.now);
+                bench.refuse(&said, Code::ClockRegressed, Some(by_ms));
+            }
+        }
+        assert!(!bench.take_story().contains(&"stop".to_owned()));
+    }
+    // Nobody answers any more: what was left of the lease is left of it now, and no more.
+    let (since, until) = stands_still.expect("it was asked");
+    bench.disconnect();
+    bench.effects.clear();
+    let over = confirmed.after_millis(58_000 + until.millis_since(since));
+    while bench.now.after_millis(200) < over {
+        bench.pass(200);
+        assert!(bench.take_story().is_empty());
+    }
+    bench.pass(200);
+    assert_eq!(bench.take_story(), ["forget", "stop"]);
+}
+
+#[test]
 fn a_slot_is_taken_until_the_job_has_really_ended() {
     let (mut bench, lease) = Bench::working();
     bench.hear(

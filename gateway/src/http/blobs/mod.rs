@@ -7,7 +7,9 @@ mod range;
 pub use get::get;
 pub use put::put;
 
-use fencepost_store::artifacts::{ArtifactError, Direction, Grant};
+use std::time::Duration;
+
+use fencepost_store::artifacts::{ArtifactError, Direction, Grant, Holder};
 
 use super::problem::{Problem, ProblemCode};
 use super::state::AppState;
@@ -21,11 +23,23 @@ async fn open(state: &AppState, link: &str, direction: Direction) -> Result<Gran
         let detail = "the link is for the other direction";
         return Err(Problem::new(ProblemCode::LinkInvalid, detail));
     }
-    if grant.is_expired(state.actors.shared().clock.call(()).await?) {
+    let clock = state.actors.shared().clock.call(()).await?;
+    if let (Holder::Attempt(_), Direction::Put, Some(by)) =
+        (grant.holder, direction, clock.regressed_by())
+    {
+        return Err(clock_regressed(by));
+    }
+    if grant.is_expired(clock.now) {
         let detail = "the link has expired: ask for a new one";
         return Err(Problem::new(ProblemCode::LinkExpired, detail));
     }
     Ok(grant)
+}
+
+/// The clock is behind its mark, so it is not known whether an attempt may still write.
+fn clock_regressed(by: Duration) -> Problem {
+    let detail = "the clock has gone back: send the bytes again when it has caught up";
+    Problem::new(ProblemCode::ClockRegressed, detail).after(by)
 }
 
 /// What went wrong with bytes, as an answer.

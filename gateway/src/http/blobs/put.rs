@@ -10,7 +10,7 @@ use fencepost_store::tx::place_output::{OutputPlacing, PlaceFile, Placed};
 use futures_util::{Stream, StreamExt as _, stream};
 use serde_json::json;
 
-use super::{open, refuse};
+use super::{clock_regressed, open, refuse};
 use crate::http::problem::{Problem, ProblemCode};
 use crate::http::state::AppState;
 
@@ -107,6 +107,7 @@ async fn place(state: &AppState, grant: &Grant, staged: Staged) -> Result<(), Pr
             let detail = "the attempt has committed or ended";
             Err(Problem::new(ProblemCode::GrantClosed, detail))
         }
+        (Placed::ClockRegressed(by), _) => Err(clock_regressed(by)),
         (Placed::Failed(why), _) => {
             tracing::error!(why, "uploaded bytes could not be put in place");
             let detail = "the bytes could not be stored; send them again";

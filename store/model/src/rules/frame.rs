@@ -1,6 +1,7 @@
 //! An agent's frame about one attempt.
 
 use fencepost_domain::attempt::AttemptStatus;
+use fencepost_domain::clock::ClockReading;
 use fencepost_domain::commit_token::CommitTokenDigest;
 use fencepost_domain::ending::Cause;
 use fencepost_domain::failure::FailureCode;
@@ -111,7 +112,12 @@ pub(super) fn is_fenced_right(
         epoch: pair.epoch.into(),
     };
     let token = digest(pair).filter(|_| operation.needs_token());
-    check(&stored, &claim, token.as_ref(), operation, NOW).is_ok()
+    // That the clock is not behind its mark was seen to before.
+    let clock = ClockReading {
+        now: NOW,
+        mark: NOW,
+    };
+    check(&stored, &claim, token.as_ref(), operation, clock).is_ok()
 }
 
 fn digest(pair: Pair) -> Option<CommitTokenDigest> {

@@ -37,7 +37,7 @@ pub(super) fn mark(world: &mut World) {
 pub(super) fn accept_clock(world: &mut World, scope: &Scope) {
     for at in 0..ATTEMPTS {
         if world.attempts[at].is_some_and(|attempt| attempt.status.is_held_by_agent()) {
-            end(world, scope, at, Cause::Revoked);
+            end(world, scope, at, Cause::ClockAccepted);
         }
     }
     world.clock.mark = 0;

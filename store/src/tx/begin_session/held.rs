@@ -72,7 +72,7 @@ impl BeginSession {
             &held.claim,
             Some(&held.token),
             Operation::Release,
-            locked.now,
+            locked.clock(),
         )
         .is_ok();
         if !held_right || pair.job.facts.status != JobStatus::Active {
@@ -93,11 +93,11 @@ impl BeginSession {
         now: OffsetDateTime,
     ) -> HeldVerdict {
         let fence = &pair.attempt.fence;
-        let stored_expiry = fence.expires_at.unwrap_or(now);
+        let stored_expiry = pair.attempt.lasting_expiry(now);
         let twice = fence.epoch != held.claim.epoch;
         let renewed = (now + tx.settings.lease_ttl.signed()).min(pair.attempt.run_deadline);
         // A second rotation keeps the first one's expiry: a lost welcome renews nothing.
-        let expires_at = if twice {
+        let expires_at = if twice && stored_expiry > now {
             stored_expiry
         } else {
             renewed.max(stored_expiry)

@@ -7,7 +7,8 @@
 //! one (its welcome may have been lost). Writes, in one transaction: the session; resumed leases (a
 //! new epoch, a new secret, a renewed lease: the old secret is dead for every frame); the loss of
 //! accepted attempts that the agent does not list; the return of offers that nobody accepted. An
-//! attempt that is committing belongs to the control plane and is left alone.
+//! attempt that is committing belongs to the control plane and is left alone. While the clock is
+//! behind its mark nothing of this is decided, and nothing written.
 
 mod held;
 
@@ -15,6 +16,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use fencepost_domain::attempt::AttemptStatus;
+use fencepost_domain::clock::ClockReading;
 use fencepost_domain::commit_token::{CommitToken, CommitTokenDigest};
 use fencepost_domain::fencing::LeaseClaim;
 use fencepost_domain::ids::{AttemptId, DeviceId, InstanceId, JobId, SessionNumber};
@@ -87,6 +89,8 @@ pub enum SessionAnswer {
         /// Attempts that ended by it.
         ended: Vec<FinalizedAttempt>,
     },
+    /// The clock is behind its mark by this much; nothing was changed.
+    ClockRegressed(Duration),
 }
 
 /// A lease that goes on under a new epoch and secret.
@@ -121,6 +125,7 @@ impl Store {
                     .map(FinalizedAttempt::after_commit)
                     .collect(),
             },
+            Draft::ClockRegressed(by) => SessionAnswer::ClockRegressed(by),
             Draft::Current {
                 resumed,
                 recorded,
@@ -157,6 +162,7 @@ enum Draft {
     InTwoPlaces {
         ended: Vec<Ended>,
     },
+    ClockRegressed(Duration),
 }
 
 /// What a device says of itself in the database, locked.
@@ -167,6 +173,7 @@ struct LockedDevice {
     connected: bool,
     supersedes: Vec<OffsetDateTime>,
     now: OffsetDateTime,
+    mark: OffsetDateTime,
 }
 
 impl Transaction for BeginSession {
@@ -181,19 +188,30 @@ impl Transaction for BeginSession {
         if locked.current > self.hello.session.0 {
             return Ok(Draft::Superseded);
         }
+        let clock = ClockReading {
+            now: locked.now,
+            mark: locked.mark,
+        };
+        if let Some(by) = clock.regressed_by() {
+            return Ok(Draft::ClockRegressed(by));
+        }
         let Some(supersedes) = self.judge_supersede(&locked) else {
             let device = self.hello.device;
             disable(tx, device, Some(IN_TWO_PLACES)).await?;
             let ended = revoke_leases_of(tx, device, IN_TWO_PLACES).await?;
             return Ok(Draft::InTwoPlaces { ended });
         };
-        self.make_current(tx, &supersedes).await?;
         let older = self.older_live_attempts(tx).await?;
         let mut ids = older.clone();
         ids.extend(self.hello.held.iter().map(|held| held.claim.attempt));
         ids.sort();
         ids.dedup();
         let locked = lock_pairs(tx, &ids).await?;
+        // The clock may have gone back while the locks were waited for; nothing is written yet.
+        if let Some(by) = locked.clock().regressed_by() {
+            return Ok(Draft::ClockRegressed(by));
+        }
+        self.make_current(tx, &supersedes).await?;
         let (mut resumed, mut recorded, mut lost) = (Vec::new(), Vec::new(), Vec::new());
         let (mut rotations, mut ends) = (Vec::new(), Vec::new());
         for (held, token) in self.hello.held.iter().zip(&self.tokens) {
@@ -236,11 +254,12 @@ impl BeginSession {
             with device as materialized (
                 select * from devices where id = $1 for no key update
             ), clock as materialized (
-                select authority_now() as now from (select count(*) from device) is_locked
+                select authority_mark() as mark, authority_now() as now
+                from (select count(*) from device) is_locked
             )
             select coalesce(current_session, 0) as "current!", instance_id,
                 (current_session is not null and disconnected_at is null) as "connected!",
-                supersedes as "supersedes!", clock.now as "now!"
+                supersedes as "supersedes!", clock.now as "now!", clock.mark as "mark!"
             from device, clock
             where enabled and token_digest is not null and void_through < $2"#,
             self.hello.device.0,

@@ -1,7 +1,9 @@
 //! The first statement: devices that may be leased to, and the orgs that have jobs for them.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
+use fencepost_domain::clock::ClockReading;
 use serde::Deserialize;
 use uuid::Uuid;
 
@@ -15,6 +17,7 @@ pub(super) struct Locked {
     pub(super) orgs: Vec<LockedOrg>,
     pub(super) pairs: Vec<ServablePair>,
     pub(super) due: bool,
+    pub(super) regressed_by: Option<Duration>,
     pub(super) cursor: Cursor,
 }
 
@@ -78,7 +81,8 @@ impl LeaseRound {
                     and (select count(*) from d) > 0
                 order by id for no key update
             ), clock as materialized (
-                select authority_now() as now from (select count(*) from o) all_are_locked
+                select authority_mark() as mark, authority_now() as now
+                from (select count(*) from o) all_are_locked
             )
             select coalesce((select jsonb_agg(d) from d), '[]') as "devices!",
                 coalesce((select jsonb_agg(o) from o), '[]') as "orgs!",
@@ -88,7 +92,8 @@ impl LeaseRound {
                 (select lane from pairs order by place desc limit 1) as last_lane,
                 (select org_id from pairs order by place desc limit 1) as last_org,
                 (exists (select from attempts where ended_at is null and check_after <= clock.now)
-                 or exists (select from jobs where wake_at <= clock.now)) as "due!"
+                 or exists (select from jobs where wake_at <= clock.now)) as "due!",
+                clock.mark as "mark!", clock.now as "now!"
             from clock"#,
             &devices,
             &sessions,
@@ -109,6 +114,11 @@ impl LeaseRound {
             orgs: read_json(row.orgs)?,
             pairs: read_json(row.pairs)?,
             due: row.due,
+            regressed_by: ClockReading {
+                now: row.now,
+                mark: row.mark,
+            }
+            .regressed_by(),
             cursor,
         })
     }

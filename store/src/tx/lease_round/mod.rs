@@ -7,6 +7,7 @@
 //! Checks: `domain::matcher` decides, on locked rows, who gets what.
 //! Writes: attempts with epoch, digest and output key; `queued → active`. A job that still has a
 //! live attempt is left out by the unique index and counted as a violated invariant.
+//! While the clock is behind its mark nothing is leased.
 //!
 //! This is the file in which a lease is granted.
 
@@ -53,6 +54,8 @@ pub struct RoundReport {
     pub leased: Vec<LeasedAttempt>,
     /// Whether attempts or waiting jobs are due: sweep, then ask again.
     pub due: bool,
+    /// The clock is behind its mark by this much: nothing is leased for so long.
+    pub clock_regressed_by: Option<Duration>,
     /// Give it to the next round.
     pub cursor: Cursor,
 }
@@ -153,6 +156,7 @@ impl Transaction for LeaseRound {
                 return Ok(RoundReport {
                     leased,
                     due: false,
+                    clock_regressed_by: None,
                     cursor: self.cursor.clone(),
                 });
             }
@@ -161,9 +165,10 @@ impl Transaction for LeaseRound {
         let mut report = RoundReport {
             leased: Vec::new(),
             due: locked.due,
+            clock_regressed_by: locked.regressed_by,
             cursor: locked.cursor.clone(),
         };
-        if locked.orgs.is_empty() {
+        if locked.orgs.is_empty() || locked.regressed_by.is_some() {
             return Ok(report);
         }
         let waiting = pick::pick(tx, &locked, self.seeds.len()).await?;

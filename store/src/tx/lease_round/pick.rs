@@ -52,9 +52,14 @@ impl PastOfDevice {
 impl Picked {
     /// Whether the device has failed so often of late that it gets nothing now.
     fn is_closed(&self, device: Uuid) -> bool {
+        let Some(now) = self.now else { return false };
         let mine = self.past.iter().filter(|past| past.device_id == device);
-        let past: Vec<_> = mine.map(PastOfDevice::judged).collect();
-        self.now.is_some_and(|now| judge(&past).is_closed(now))
+        // An end that is yet to come was written by a clock that has gone back since.
+        let past: Vec<_> = mine
+            .map(PastOfDevice::judged)
+            .filter(|past| past.ended_at.is_none_or(|ended_at| ended_at <= now))
+            .collect();
+        judge(&past).is_closed(now)
     }
 }
 
@@ -187,7 +192,8 @@ pub(super) async fn pick(
                 array(select device_id from attempts a
                     where a.job_id = j.id and a.accepted_at is null
                         and a.failure_code = 'provider_offline'
-                        and a.ended_at > clock.now - interval '5 minutes') as barred,
+                        and a.ended_at > clock.now - interval '5 minutes'
+                        and a.ended_at <= clock.now) as barred,
                 -- devices that failed or lost it
                 array(select device_id from attempts a
                     where a.job_id = j.id and a.charged) as shunned

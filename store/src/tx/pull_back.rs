@@ -1,0 +1,93 @@
+//! What a clock that was ahead has written is brought back to the present.
+//!
+//! Leases that it gave, verifications that it began and jobs that it put to sleep would otherwise
+//! last for as long as the clock was ahead. They are cut to what they could be at most if they began
+//! now, so nobody who works honestly loses anything by it: an agent counts a lease from when it asked.
+//!
+//! Locks: waiting jobs, by id, skipping those that others hold; then live attempts, by id. Checks:
+//! that they begin in the future. Writes: their ends. Running it twice, or for nothing, does no harm.
+
+use fencepost_domain::ending::MAX_DELAY;
+use time::OffsetDateTime;
+
+use crate::error::StoreError;
+use crate::run::{Store, Transaction, Tx};
+
+/// How much was brought back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PulledBack {
+    /// Waiting jobs.
+    pub jobs: u64,
+    /// Live attempts.
+    pub attempts: u64,
+}
+
+impl Store {
+    /// Brings what begins in the future back to the present.
+    pub async fn pull_back(&self) -> Result<PulledBack, StoreError> {
+        self.execute(PullBack).await
+    }
+}
+
+struct PullBack;
+
+impl Transaction for PullBack {
+    const NAME: &'static str = "pull_back";
+    type Output = PulledBack;
+
+    async fn run(&self, tx: &mut Tx) -> Result<PulledBack, StoreError> {
+        let now = sqlx::query_scalar!(
+            r#"-- pull_back: clock
+            select authority_now() as "now!""#
+        )
+        .fetch_one(&mut **tx)
+        .await?;
+        let jobs = jobs(tx, now).await?;
+        let attempts = attempts(tx, now).await?;
+        Ok(PulledBack { jobs, attempts })
+    }
+}
+
+async fn jobs(tx: &mut Tx, now: OffsetDateTime) -> Result<u64, StoreError> {
+    let latest = now + MAX_DELAY;
+    let written = sqlx::query!(
+        r#"-- pull_back: jobs
+        with j as materialized (
+            select id from jobs where wake_at > $1 order by id for no key update skip locked
+        )
+        update jobs set wake_at = $1 from j where jobs.id = j.id"#,
+        latest
+    );
+    Ok(written.execute(&mut **tx).await?.rows_affected())
+}
+
+async fn attempts(tx: &mut Tx, now: OffsetDateTime) -> Result<u64, StoreError> {
+    let settings = tx.settings.clone();
+    let written = sqlx::query!(
+        r#"-- pull_back: attempts
+        with a as materialized (
+            select id from attempts
+            where ended_at is null and (leased_at > $1
+                or verify_until > $1::timestamptz + $4::bigint * interval '1 microsecond')
+            order by id for no key update
+        ), clock as materialized (
+            select authority_now() as now from (select count(*) from a) all_are_locked
+        )
+        update attempts t set
+            leased_at = least(t.leased_at, clock.now),
+            run_deadline = least(t.run_deadline,
+                clock.now + j.max_run_micros * interval '1 microsecond'),
+            lease_expires_at = least(t.lease_expires_at, clock.now
+                + (case when t.accepted_at is null then $2::bigint else $3::bigint end)
+                    * interval '1 microsecond'),
+            verify_until = case when t.verify_until is not null then least(t.verify_until,
+                clock.now + $4::bigint * interval '1 microsecond') end,
+            check_after = least(t.check_after, clock.now)
+        from a, clock, jobs j where t.id = a.id and j.id = t.job_id"#,
+        now,
+        settings.offer_accept.micros(),
+        settings.lease_ttl.micros(),
+        settings.verification_takeover.micros()
+    );
+    Ok(written.execute(&mut **tx).await?.rows_affected())
+}
