@@ -114,12 +114,8 @@ impl ActorSystem {
             matcher: Arc::clone(&matcher_cell),
         };
         let sweeper = start_sweeper(&core, near, &settings, &sweep_health);
-        let matcher = start_matcher(
-            &core,
-            (&store, &finalizer, &sweeper),
-            &settings,
-            &match_health,
-        );
+        let near = (&store, &finalizer, &sweeper);
+        let matcher = start_matcher(&core, near, &settings, &match_health);
         // The cell is new, so nobody can have set it.
         let _ = matcher_cell.set(matcher.clone());
         let shared = shared_calls(&core, &store);

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use fencepost_domain::artifact_key::attempt_artifact;
 use fencepost_domain::attempt::{AttemptStatus, Phase};
 use fencepost_domain::failure::FailureCode;
 use fencepost_domain::fencing::FenceViolation;
@@ -14,6 +15,7 @@ use fencepost_store::tx::lease_round::Cursor;
 use fencepost_store::tx::place_output::Placed;
 use fencepost_store::tx::record_progress::{Progress, ProgressAnswer};
 use fencepost_store::tx::settle_commit::Settled;
+use fencepost_store::tx::write_events::{JournalAnswer, JournalRefusal};
 use fencepost_store::{FinalizedAttempt, Store, StoreSettings};
 use fencepost_tests::world::{OFFER, SERVICES, TTL, foreign_token, good};
 use fencepost_tests::{Blocker, Lease, World};
@@ -27,6 +29,8 @@ enum Act {
     Accept,
     Renew,
     Grant,
+    Event,
+    Artifact,
     Place,
     Commit,
     LosingCommit,
@@ -34,10 +38,12 @@ enum Act {
     Release,
 }
 
-const ACTS: [Act; 8] = [
+const ACTS: [Act; 10] = [
     Act::Accept,
     Act::Renew,
     Act::Grant,
+    Act::Event,
+    Act::Artifact,
     Act::Place,
     Act::Commit,
     Act::LosingCommit,
@@ -67,6 +73,16 @@ async fn act(store: &Store, lease: &Lease, act: Act) -> Option<Duration> {
             .await
             .expect("it has an answer")
             .err(),
+        Act::Event => {
+            let answers = store.write_events(vec![lease.event(0)]).await;
+            written(answers.expect("it has an answer").remove(0))
+        }
+        Act::Artifact => {
+            let key = attempt_artifact(lease.job, lease.attempt, lease.epoch, "log");
+            let artifact = lease.artifact("log", &key);
+            let answers = store.write_artifacts(vec![artifact]).await;
+            written(answers.expect("it has an answer").remove(0))
+        }
         Act::Place => return place(store, lease.attempt).await,
         Act::Commit | Act::LosingCommit => {
             let answers = store.begin_verification(vec![lease.commit()]).await;
@@ -104,6 +120,16 @@ async fn act(store: &Store, lease: &Lease, act: Act) -> Option<Duration> {
     })
 }
 
+fn written(answer: JournalAnswer) -> Option<Refusal> {
+    match answer {
+        JournalAnswer::Stored {
+            replayed: false, ..
+        } => None,
+        JournalAnswer::Refused(JournalRefusal::Lease(refusal)) => Some(refusal),
+        other => panic!("{other:?}"),
+    }
+}
+
 async fn place(store: &Store, attempt: AttemptId) -> Option<Duration> {
     let placed = store.place_attempt_output(attempt, Box::new(|| Ok(())));
     match placed.await.expect("it has an answer") {
@@ -125,6 +151,9 @@ async fn a_clock_behind_its_mark_alone_makes_every_act_of_a_holder_wait_and_chan
             } else {
                 world.in_phase(&mac, Phase::Uploading).await
             };
+            if what == Act::Artifact {
+                world.grant_artifact(&lease, "log").await;
+            }
             if what == Act::LosingCommit {
                 world.cancel(lease.job).await;
             }
@@ -283,6 +312,9 @@ async fn stored_answers_are_given_whatever_the_clock_shows() {
     world.end(released.release()).await;
     let verifying = world.in_phase(&mac, Phase::Uploading).await;
     world.begin_verification(&verifying).await;
+    let telling = world.in_phase(&mac, Phase::Running).await;
+    let event = telling.event(0);
+    world.event(&event).await;
     world.regress(LAG).await;
     let before = world.db.rows().await;
     let answer = world.commit(&won).await;
@@ -301,8 +333,19 @@ async fn stored_answers_are_given_whatever_the_clock_shows() {
     assert!(matches!(answer, CommitAnswer::StillVerifying), "{answer:?}");
     let answer = world.progress(&verifying, Phase::Uploading).await;
     assert!(matches!(answer, ProgressAnswer::Verifying(_)), "{answer:?}");
+    let told = world.event(&event).await;
+    assert!(
+        matches!(
+            told,
+            JournalAnswer::Stored {
+                replayed: true,
+                lease_live: true,
+                ..
+            }
+        ),
+        "{told:?}"
+    );
     assert_eq!(world.db.rows().await, before);
-    world.clock.advance(LAG).await;
 }
 
 #[tokio::test]

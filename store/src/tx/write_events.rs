@@ -137,17 +137,19 @@ impl Transaction for WriteEvents {
                 operation: Operation::Event,
             };
             let pair = locked.find(event.claim.attempt);
-            answers.push(match judge_item(tx, pair, &presented, found, locked.clock()) {
-                Judged::Answer(answer) => Some(answer),
-                Judged::Write(_) if found.count >= journal::MAX_EVENTS => {
-                    let full = journal::is_full("events", journal::MAX_EVENTS);
-                    Some(JournalAnswer::Refused(JournalRefusal::Invalid(full)))
-                }
-                Judged::Write(facts) => {
-                    writes.push(Row::new(position, event, Some(facts)));
-                    None
-                }
-            });
+            answers.push(
+                match judge_item(tx, pair, &presented, found, locked.clock()) {
+                    Judged::Answer(answer) => Some(answer),
+                    Judged::Write(_) if found.count >= journal::MAX_EVENTS => {
+                        let full = journal::is_full("events", journal::MAX_EVENTS);
+                        Some(JournalAnswer::Refused(JournalRefusal::Invalid(full)))
+                    }
+                    Judged::Write(facts) => {
+                        writes.push(Row::new(position, event, Some(facts)));
+                        None
+                    }
+                },
+            );
         }
         write(tx, locked.now, &writes, &mut answers).await?;
         Ok(answers.into_iter().flatten().collect())
