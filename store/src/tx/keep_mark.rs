@@ -7,12 +7,12 @@
 use fencepost_domain::clock::ClockReading;
 
 use crate::error::StoreError;
-use crate::run::{Store, Transaction, Tx};
+use crate::run::{Share, Store, Transaction, Tx};
 
 impl Store {
     /// The clock and its mark.
     pub async fn read_clock(&self) -> Result<ClockReading, StoreError> {
-        self.read("read_clock", |mut conn| async move {
+        self.read_reserved("read_clock", |mut conn| async move {
             let reading = sqlx::query_as!(
                 ClockReading,
                 r#"-- read_clock
@@ -40,6 +40,7 @@ struct AdvanceMark {
 
 impl Transaction for AdvanceMark {
     const NAME: &'static str = "advance_mark";
+    const SHARE: Share = Share::Reserved;
     type Output = ();
 
     async fn run(&self, tx: &mut Tx) -> Result<(), StoreError> {

@@ -11,7 +11,7 @@ use fencepost_domain::ending::MAX_DELAY;
 use time::OffsetDateTime;
 
 use crate::error::StoreError;
-use crate::run::{Store, Transaction, Tx};
+use crate::run::{Share, Store, Transaction, Tx};
 
 /// How much was brought back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -33,6 +33,7 @@ struct PullBack;
 
 impl Transaction for PullBack {
     const NAME: &'static str = "pull_back";
+    const SHARE: Share = Share::Reserved;
     type Output = PulledBack;
 
     async fn run(&self, tx: &mut Tx) -> Result<PulledBack, StoreError> {
