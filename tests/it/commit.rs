@@ -247,7 +247,10 @@ async fn two_attempts_of_one_job_write_different_objects_and_the_lost_one_no_mor
             .place_attempt_output(lease.attempt, Box::new(|| Ok(())))
     };
     assert_eq!(place(&lost).await.unwrap(), Placed::Done);
-    world.expire(&lost).await;
+    world.clock.advance(TTL).await;
+    let unswept = place(&lost).await.unwrap();
+    assert_eq!(unswept, Placed::Closed, "written after the lease");
+    world.sweep().await;
     let next = world.lease(&mac).await;
     world.progress(&next, Phase::Uploading).await;
     assert_eq!(next.job, lost.job);

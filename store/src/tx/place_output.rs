@@ -1,8 +1,8 @@
 //! Uploaded bytes are put in place.
 //!
 //! Locks: the attempt (or the upload), while the file is renamed. Checks: the attempt is still in its
-//! agent's hands, so that nothing is put under an attempt that has committed or ended; and the clock
-//! is not behind its mark, for it is not known then whether the lease still lives. The rename is
+//! agent's hands and its lease lives, so that nothing is put under an attempt that has committed,
+//! ended or expired; and the clock is not behind its mark, for then nobody knows. The rename is
 //! the one piece of I/O that a lock is held over: it is a single system call on one file system, and
 //! the point of the lock is that no commit can come between check and rename.
 
@@ -148,7 +148,8 @@ impl Transaction for PlaceAttemptOutput {
                 from (select count(*) from a) all_are_locked
             )
             select clock.now as "now!", clock.mark as "mark!", a.id as "id?",
-                (a.status in ('leased', 'downloading', 'running', 'uploading')) as "open?"
+                (a.status in ('leased', 'downloading', 'running', 'uploading')
+                    and a.lease_expires_at > clock.now) as "open?"
             from clock left join a on true"#,
             &ids
         )
