@@ -1,4 +1,5 @@
-//! Deletes what ended attempts left behind in the object store. Never in a hurry.
+//! Deletes what ended attempts left behind in the object store, and forgets old requests. Never in a
+//! hurry.
 
 use std::time::Duration;
 
@@ -18,6 +19,8 @@ use crate::system::ShutDown;
 /// How often it looks.
 pub(crate) const PERIOD: Duration = Duration::from_secs(10);
 const BATCH: u32 = 100;
+/// The most old requests that are forgotten in one pass.
+const MOST_REQUESTS: u32 = 1_000;
 
 /// The collector.
 pub struct Collector {
@@ -65,6 +68,7 @@ async fn collect(store: Store, artifacts: ArtifactStore) -> Result<u64, StoreErr
     if !done.is_empty() {
         store.garbage_deleted(done).await?;
     }
+    store.forget_requests(MOST_REQUESTS).await?;
     Ok(deleted)
 }
 

@@ -233,7 +233,7 @@ impl ActorSystem {
         let renewals: Vec<_> = views
             .iter()
             .flat_map(|view| view.live.iter().map(|held| (view.device, held)))
-            .filter(|(_, held)| held.accepted)
+            .filter(|(_, held)| held.accepted && !held.claimed)
             .map(|(device, held)| Progress {
                 claim: LeaseClaim {
                     device,

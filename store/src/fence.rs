@@ -33,6 +33,8 @@ pub(crate) struct WhereFacts {
     pub(crate) from: Vec<&'static str>,
     /// The lease must end after the clock that was read under the lock.
     pub(crate) must_be_live: bool,
+    /// The request id of a claim whose epoch nobody has presented, where it stands for the token.
+    pub(crate) unpresented_claim: Option<uuid::Uuid>,
 }
 
 /// Judges a claim on a locked row. `Ok` holds the facts to repeat in the `WHERE`.
@@ -52,6 +54,7 @@ pub(crate) fn judge(
         digest: token.filter(|_| operation.needs_token()).map(hex),
         from: statuses(operation),
         must_be_live: true,
+        unpresented_claim: None,
     };
     match mode {
         FenceMode::Both => {
@@ -101,6 +104,7 @@ impl WhereFacts {
             digest: None,
             from: vec![stored.status.as_str()],
             must_be_live: false,
+            unpresented_claim: None,
         }
     }
 }
@@ -113,7 +117,8 @@ fn statuses(operation: Operation) -> Vec<&'static str> {
         | Operation::Event
         | Operation::Artifact
         | Operation::Fail
-        | Operation::Release => {
+        | Operation::Release
+        | Operation::GiveBack => {
             vec!["leased", "downloading", "running", "uploading"]
         }
     }

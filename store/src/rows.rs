@@ -38,6 +38,10 @@ pub(crate) struct AttemptRow {
     pub(crate) provider: ProviderId,
     pub(crate) output_key: String,
     pub(crate) accepted: bool,
+    /// Whether it was claimed outside a session.
+    pub(crate) claimed: bool,
+    /// The request id of its claim, until its epoch is presented.
+    pub(crate) unpresented_claim: Option<Uuid>,
     /// The pair that the last resume replaced, until a frame presents the new one.
     pub(crate) replaced: Option<(i64, CommitTokenDigest)>,
     pub(crate) resumes: i32,
@@ -151,7 +155,8 @@ macro_rules! select_pairs {
             a.device_id as "device_id?", a.provider_id as "provider_id?",
             a.output_key as "output_key?", a.status::text as "status?",
             a.lease_epoch as "lease_epoch?", a.token_digest, a.lease_expires_at,
-            a.accepted_at, a.replaced_epoch, a.replaced_digest, a.resumes as "resumes?",
+            a.accepted_at, a.claimed as "claimed?", a.unpresented_claim,
+            a.replaced_epoch, a.replaced_digest, a.resumes as "resumes?",
             a.leased_at as "leased_at?",
             a.run_deadline as "run_deadline?", a.final_operation, a.final_epoch, a.final_digest, a.final_content,
             a.declared_key, a.declared_sha256, a.declared_size_bytes,
@@ -215,6 +220,8 @@ pub(crate) struct PairRecord {
     pub(crate) token_digest: Option<Vec<u8>>,
     pub(crate) lease_expires_at: Option<OffsetDateTime>,
     pub(crate) accepted_at: Option<OffsetDateTime>,
+    pub(crate) claimed: Option<bool>,
+    pub(crate) unpresented_claim: Option<Uuid>,
     pub(crate) replaced_epoch: Option<i64>,
     pub(crate) replaced_digest: Option<Vec<u8>>,
     pub(crate) resumes: Option<i32>,
@@ -302,6 +309,8 @@ impl PairRecord {
             provider: ProviderId(self.provider_id?),
             output_key: self.output_key?,
             accepted: self.accepted_at.is_some(),
+            claimed: self.claimed?,
+            unpresented_claim: self.unpresented_claim,
             replaced: self.replaced_epoch.zip(
                 self.replaced_digest
                     .as_deref()

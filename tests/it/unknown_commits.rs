@@ -6,9 +6,12 @@ use std::time::Duration;
 
 use fencepost_domain::attempt::Phase;
 use fencepost_domain::failure::FailureCode;
+use fencepost_domain::ids::RequestId;
 use fencepost_domain::job::JobStatus;
+use fencepost_store::tx::Asked;
 use fencepost_store::tx::begin_session::SessionAnswer;
 use fencepost_store::tx::begin_verification::CommitAnswer;
+use fencepost_store::tx::claim_lease::ClaimAnswer;
 use fencepost_store::tx::end_by_agent::AgentEndAnswer;
 use fencepost_store::tx::lease_round::Cursor;
 use fencepost_store::tx::place_output::Placed;
@@ -18,6 +21,7 @@ use fencepost_store::tx::submit_job::{IdempotencyKey, Submitted};
 use fencepost_store::tx::write_events::JournalAnswer;
 use fencepost_store::{Store, StoreError, StoreSettings};
 use fencepost_tests::blocker::waiting;
+use fencepost_tests::claims::claim_of;
 use fencepost_tests::server::Server;
 use fencepost_tests::world::{CREDIT, HELD, good, settlement};
 use fencepost_tests::{Blocker, Lease, Proxy, World};
@@ -165,6 +169,34 @@ async fn an_event_and_an_artifact_are_one_row_each_and_no_replay_to_their_first_
             let count = format!("select count(*) from {table}");
             assert_eq!(scene.world.db.text(&count).await, "1", "{death:?}");
         }
+    }
+}
+
+#[tokio::test]
+async fn a_claim_hands_its_secret_over_once_whatever_became_of_its_commit() {
+    for death in [Death::Backend, Death::Client] {
+        let scene = Scene::new(death).await;
+        let world = &scene.world;
+        let mac = world.device("mac").await;
+        world.submit_many(2).await;
+        let id = RequestId::new();
+        let request = claim_of(&mac, id);
+        let claim =
+            |store: Store| async move { store.claim_lease(request, Cursor::default()).await };
+        let (asked, _) = scene.run("attempts", claim).await;
+        let Asked::First(ClaimAnswer::Leased(lease)) = asked else {
+            panic!("{death:?}: {asked:?}");
+        };
+        let live = "select count(*) from attempts where ended_at is null";
+        assert_eq!(world.db.text(live).await, "1", "{death:?}");
+        let again = world.ask(&mac, id).await;
+        assert!(
+            matches!(again, Asked::Again(ClaimAnswer::Before(_))),
+            "{death:?}: {again:?}"
+        );
+        let lease = Lease(*lease);
+        world.progress(&lease, Phase::Uploading).await;
+        world.win(&lease).await;
     }
 }
 

@@ -6,6 +6,7 @@
 //! - [`db`]: a database of its own for a test; when it is dropped, the [`checker`] runs.
 //! - [`clock`]: `authority_now()` under the test's control.
 //! - [`world`]: an org with credit, devices, jobs and leases in the state that a test begins with.
+//! - [`claims`]: leases that are claimed outside a session.
 //! - [`lease`]: what a device holds, and what it says with it; [`looks`]: what a test asks afterwards.
 //! - [`blocker`]: a transaction held open, on a row or on COMMIT itself.
 //! - [`proxy`]: a TCP proxy between a client and its server that can cut all connections.
@@ -31,6 +32,7 @@ pub mod agent_process;
 pub mod blocker;
 pub mod buyer;
 pub mod checker;
+pub mod claims;
 pub mod clock;
 pub mod counters;
 pub mod db;

@@ -300,7 +300,8 @@ impl SessionCore {
             self.slots.hold(*attempt);
         }
         let mut effects = Vec::new();
-        for held in &view.live {
+        // Who works on a claim is told by the answers to its own requests.
+        for held in view.live.iter().filter(|held| !held.claimed) {
             if let Some(reason) = &held.stop_reason {
                 let stop = Stopping {
                     job: held.job,

@@ -114,6 +114,7 @@ fn every_folded_progress_is_answered() {
 fn a_stop_is_pushed_once_and_again_by_no_refresh() {
     let mut core = open_core();
     let held = HeldAttempt {
+        claimed: false,
         job: JobId::new(),
         attempt: AttemptId::new(),
         epoch: 1,

@@ -66,7 +66,10 @@ impl Code {
             (FenceViolation::ClockRegressed { .. }, _) => Self::ClockRegressed,
             (_, Operation::Progress | Operation::Grant) => Self::LeaseConflict,
             (_, Operation::Event | Operation::Artifact) => Self::RunLeaseConflict,
-            (_, Operation::Commit | Operation::Fail | Operation::Release) => Self::CommitConflict,
+            (
+                _,
+                Operation::Commit | Operation::Fail | Operation::Release | Operation::GiveBack,
+            ) => Self::CommitConflict,
         }
     }
 

@@ -63,13 +63,15 @@ pub enum Operation {
     Fail,
     /// Give the lease back.
     Release,
+    /// Give back a claim whose secret never arrived, by the claim's request id.
+    GiveBack,
 }
 
 impl Operation {
     /// Whether the commit token must be presented.
     pub fn needs_token(self) -> bool {
         match self {
-            Self::Progress | Self::Grant => false,
+            Self::Progress | Self::Grant | Self::GiveBack => false,
             Self::Event | Self::Artifact | Self::Commit | Self::Fail | Self::Release => true,
         }
     }
@@ -83,7 +85,8 @@ impl Operation {
             | Self::Event
             | Self::Artifact
             | Self::Fail
-            | Self::Release => status.is_held_by_agent(),
+            | Self::Release
+            | Self::GiveBack => status.is_held_by_agent(),
         }
     }
 }

@@ -17,6 +17,7 @@ use serde_json::Value;
 use time::OffsetDateTime;
 
 use super::finish::{Finish, finish};
+use super::once::{Asked, Once, Outcome, Repeatable, RequestKey};
 use super::{Refusal, content_digest, in_turns};
 use crate::error::StoreError;
 use crate::fence::{WhereFacts, hex, hex_bytes, judge};
@@ -105,6 +106,22 @@ impl Store {
         .await?;
         Ok(drafts.into_iter().map(Draft::after_commit).collect())
     }
+
+    /// The same for one result, under a request's id.
+    pub async fn begin_verification_once(
+        &self,
+        key: RequestKey,
+        request: CommitRequest,
+    ) -> Result<Asked<CommitAnswer>, StoreError> {
+        let inner = BeginVerification {
+            requests: vec![request],
+        };
+        let asked = self.execute(Once { key, inner }).await?;
+        Ok(asked.map(|mut drafts| {
+            let unknown = Draft::Refused(Refusal::UnknownAttempt);
+            drafts.pop().unwrap_or(unknown).after_commit()
+        }))
+    }
 }
 
 struct BeginVerification {
@@ -178,6 +195,23 @@ impl Transaction for BeginVerification {
             }
         }
         Ok(drafts)
+    }
+}
+
+impl Repeatable for BeginVerification {
+    fn outcome(drafts: &Self::Output) -> Option<Outcome> {
+        match drafts.first()? {
+            Draft::Refused(refusal) => Outcome::of_refusal(*refusal),
+            // The commit itself is on the attempt, with its writer, for as long as that exists.
+            _ => Some(Outcome::OnAttempt),
+        }
+    }
+
+    async fn again(&self, tx: &mut Tx, outcome: Outcome) -> Result<Self::Output, StoreError> {
+        match outcome {
+            Outcome::OnAttempt => self.run(tx).await,
+            refused => Ok(vec![Draft::Refused(refused.refusal())]),
+        }
     }
 }
 
@@ -304,7 +338,8 @@ async fn write(tx: &mut Tx, now: OffsetDateTime, accepts: &[Accept]) -> Result<(
         ), committing as (
             update attempts a set
                 status = 'committing', percent = null,
-                replaced_epoch = null, replaced_digest = null, final_operation = 'commit',
+                replaced_epoch = null, replaced_digest = null, unpresented_claim = null,
+                final_operation = 'commit',
                 final_epoch = e.final_epoch, final_digest = decode(e.final_digest, 'hex'),
                 final_content = decode(e.final_content, 'hex'), declared_key = e.declared_key,
                 declared_sha256 = decode(e.declared_sha256, 'hex'),

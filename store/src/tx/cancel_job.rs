@@ -28,7 +28,7 @@ pub struct Cancelled {
     pub changed: bool,
     /// The attempt that was ended with it.
     pub ended: Option<FinalizedAttempt>,
-    /// The attempt that must be told to stop.
+    /// The attempt whose session must tell it to stop.
     pub stopping: Option<Stopping>,
 }
 
@@ -114,19 +114,20 @@ impl CancelJob {
         draft.changed = true;
         if let Some(attempt) = find_live_attempt(tx, self.job).await? {
             let locked = lock_pairs(tx, &[attempt]).await?;
-            draft.stopping = locked.find(attempt).map(|pair| self.stopping(pair));
+            draft.stopping = locked.find(attempt).and_then(|pair| self.stopping(pair));
         }
         Ok(draft)
     }
 
-    fn stopping(&self, pair: &Pair) -> Stopping {
+    /// `None` for a claim: no session works on it.
+    fn stopping(&self, pair: &Pair) -> Option<Stopping> {
         let fence = &pair.attempt.fence;
-        Stopping {
+        (!pair.attempt.claimed).then_some(Stopping {
             job: self.job,
             attempt: fence.attempt,
             device: fence.device,
             epoch: fence.epoch,
-        }
+        })
     }
 
     async fn cancel_live(&self, tx: &mut Tx, attempt: AttemptId) -> Result<Draft, StoreError> {
@@ -144,7 +145,7 @@ impl CancelJob {
                 status: JobStatus::Cancelling,
                 changed: true,
                 ended: None,
-                stopping: Some(self.stopping(pair)),
+                stopping: self.stopping(pair),
             });
         }
         let mut pair = pair.clone();

@@ -8,14 +8,16 @@ use fencepost_domain::clock::ClockReading;
 use fencepost_domain::commit_token::CommitTokenDigest;
 use fencepost_domain::ending::{Cause, decide};
 use fencepost_domain::failure::FailureCode;
-use fencepost_domain::fencing::{LeaseClaim, Operation, check_identity};
+use fencepost_domain::fencing::{FenceViolation, LeaseClaim, Operation, check_identity};
+use fencepost_domain::ids::RequestId;
 use fencepost_domain::job::JobStatus;
 use time::OffsetDateTime;
 
 use super::finish::{Finish, finish};
+use super::once::{Asked, Once, Outcome, Repeatable, RequestKey};
 use super::{Refusal, content_digest, in_turns};
 use crate::error::StoreError;
-use crate::fence::{judge, judge_without_time};
+use crate::fence::{FenceMode, judge, judge_without_time};
 use crate::finalized::{Ended, FinalizedAttempt};
 use crate::rows::{FinalAnswer, Pair, lock_pairs};
 use crate::run::{Share, Store, Transaction, Tx};
@@ -29,7 +31,7 @@ pub struct AgentEnd {
     pub kind: AgentEndKind,
 }
 
-/// The three ways.
+/// The ways.
 #[derive(Debug, Clone)]
 pub enum AgentEndKind {
     /// It could not do it.
@@ -45,6 +47,13 @@ pub enum AgentEndKind {
     Release {
         /// SHA-256 of the token that came with it.
         token: CommitTokenDigest,
+        /// Why, for the log.
+        reason: String,
+    },
+    /// It gives back a claim whose secret never arrived, and so was never presented.
+    GiveBack {
+        /// The claim's request id, instead of the secret.
+        claim_request: RequestId,
         /// Why, for the log.
         reason: String,
     },
@@ -77,6 +86,17 @@ impl Store {
         let attempt = |one: &AgentEnd| one.claim.attempt;
         let drafts = in_turns(self, ends, attempt, |ends| EndByAgent { ends }).await?;
         Ok(drafts.into_iter().map(Draft::after_commit).collect())
+    }
+
+    /// The same for one, under a request's id.
+    pub async fn end_by_agent_once(
+        &self,
+        key: RequestKey,
+        end: AgentEnd,
+    ) -> Result<Asked<AgentEndAnswer>, StoreError> {
+        let inner = EndByAgent { ends: vec![end] };
+        let asked = self.execute(Once { key, inner }).await?;
+        Ok(asked.map(|mut drafts| drafts.pop().unwrap_or(Draft::Nothing).after_commit()))
     }
 }
 
@@ -143,6 +163,27 @@ impl Transaction for EndByAgent {
     }
 }
 
+impl Repeatable for EndByAgent {
+    fn outcome(drafts: &Self::Output) -> Option<Outcome> {
+        match drafts.first()? {
+            Draft::Refused(refusal) => Outcome::of_refusal(*refusal),
+            _ => Some(Outcome::OnAttempt),
+        }
+    }
+
+    /// How an attempt ended is on its row, whoever ended it with whatever was presented.
+    async fn again(&self, tx: &mut Tx, outcome: Outcome) -> Result<Self::Output, StoreError> {
+        let Outcome::OnAttempt = outcome else {
+            return Ok(vec![Draft::Refused(outcome.refusal())]);
+        };
+        let attempt = self.ends.first().map(|one| one.claim.attempt);
+        let locked = lock_pairs(tx, attempt.as_slice()).await?;
+        let ended = attempt.and_then(|attempt| locked.find(attempt)?.ended());
+        let draft = ended.map_or(Draft::Nothing, |ended| Draft::Ended(ended, true));
+        Ok(vec![draft])
+    }
+}
+
 enum Decision {
     Finish(Box<Finish>),
     Answer(Draft),
@@ -156,6 +197,10 @@ fn decide_end(
 ) -> Result<Decision, Refusal> {
     let (token, operation, cause, message, content) = match &one.kind {
         AgentEndKind::Stopped => return decide_stopped(tx, pair, one, clock.now),
+        AgentEndKind::GiveBack {
+            claim_request,
+            reason,
+        } => return decide_given_back(tx, pair, one, (*claim_request, reason), clock),
         AgentEndKind::Fail {
             token,
             code,
@@ -215,6 +260,31 @@ fn stored_answer(
         return Some(Err(Refusal::OtherContent));
     }
     pair.ended().map(|ended| Ok(Draft::Ended(ended, true)))
+}
+
+/// The fence with the claim's request id in the place of the token: right for as long as nobody has
+/// presented the epoch.
+fn decide_given_back(
+    tx: &Tx,
+    pair: &Pair,
+    one: &AgentEnd,
+    (claim_request, reason): (RequestId, &str),
+    clock: ClockReading,
+) -> Result<Decision, Refusal> {
+    let fence = &pair.attempt.fence;
+    let mut facts = judge(tx.fence, fence, &one.claim, None, Operation::GiveBack, clock)
+        .map_err(Refusal::Fence)?;
+    let unpresented = pair.attempt.unpresented_claim;
+    if tx.fence != FenceMode::OnlyWhere && unpresented != Some(claim_request.0) {
+        return Err(Refusal::Fence(FenceViolation::WrongToken));
+    }
+    facts.unpresented_claim = match tx.fence {
+        FenceMode::OnlyPure => unpresented,
+        FenceMode::Both | FenceMode::OnlyWhere => Some(claim_request.0),
+    };
+    let ending = decide(&pair.job.facts, Cause::Released, clock.now);
+    let end = Finish::attempt(pair, facts, &ending).message(reason);
+    Ok(Decision::Finish(Box::new(end)))
 }
 
 fn decide_stopped(

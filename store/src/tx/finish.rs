@@ -276,7 +276,8 @@ async fn write(tx: &mut Tx, now: OffsetDateTime, ends: &[Finish]) -> Result<Writ
         ), attempt_ends as materialized (
             select e.* from input, jsonb_to_record(input.attempt) as e(
                 attempt_id uuid, job_id uuid, device_id uuid, epoch bigint, digest text,
-                "from" text[], must_be_live boolean, verification_epoch bigint, status text,
+                "from" text[], must_be_live boolean, unpresented_claim uuid,
+                verification_epoch bigint, status text,
                 new_epoch bigint, charged boolean, failure_code text, failure_message text,
                 final_operation text, final_epoch bigint, final_digest text, final_content text)
             where input.attempt <> 'null'
@@ -310,6 +311,7 @@ async fn write(tx: &mut Tx, now: OffsetDateTime, ends: &[Finish]) -> Result<Writ
                 and (e.digest is null or a.token_digest = decode(e.digest, 'hex'))
                 and a.status::text = any(e."from")
                 and (not e.must_be_live or a.lease_expires_at > $2)
+                and (e.unpresented_claim is null or a.unpresented_claim = e.unpresented_claim)
                 and (e.verification_epoch is null or a.verification_epoch = e.verification_epoch)
             returning a.id
         ), moved as (

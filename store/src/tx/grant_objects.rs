@@ -6,17 +6,19 @@
 
 use fencepost_domain::fencing::{LeaseClaim, Operation};
 use fencepost_domain::{artifact_key, journal};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use time::OffsetDateTime;
 
 use super::Refusal;
+use super::once::{Asked, Once, Outcome, Repeatable, RequestKey};
 use crate::error::StoreError;
 use crate::fence::{WhereFacts, judge};
 use crate::rows::lock_pairs;
 use crate::run::{Store, Transaction, Tx};
 
 /// What an attempt may read and write, and until when a transfer can start.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Granted {
     /// The one object that it may write.
     pub output_key: String,
@@ -25,6 +27,7 @@ pub struct Granted {
     /// The object of the artifact that was asked for.
     pub artifact_key: Option<String>,
     /// By Postgres's clock.
+    #[serde(with = "time::serde::rfc3339")]
     pub expires_at: OffsetDateTime,
 }
 
@@ -46,6 +49,17 @@ impl Store {
     ) -> Result<Result<Granted, Refusal>, StoreError> {
         let artifact = Some(name.to_owned());
         self.execute(GrantObjects { claim, artifact }).await
+    }
+
+    /// Either of them under a request's id.
+    pub async fn grant_objects_once(
+        &self,
+        key: RequestKey,
+        claim: LeaseClaim,
+        artifact: Option<String>,
+    ) -> Result<Asked<Result<Granted, Refusal>>, StoreError> {
+        let inner = GrantObjects { claim, artifact };
+        self.execute(Once { key, inner }).await
     }
 }
 
@@ -137,6 +151,22 @@ impl GrantObjects {
     }
 }
 
+impl Repeatable for GrantObjects {
+    fn outcome(answer: &Self::Output) -> Option<Outcome> {
+        match answer {
+            Ok(granted) => Some(Outcome::Granted(granted.clone())),
+            Err(refusal) => Outcome::of_refusal(*refusal),
+        }
+    }
+
+    async fn again(&self, _: &mut Tx, outcome: Outcome) -> Result<Self::Output, StoreError> {
+        Ok(match outcome {
+            Outcome::Granted(granted) => Ok(granted),
+            refused => Err(refused.refusal()),
+        })
+    }
+}
+
 async fn extend(
     tx: &mut Tx,
     facts: &WhereFacts,
@@ -148,7 +178,7 @@ async fn extend(
         r#"-- grant_objects: extend
         update attempts a set grant_expires_at = greatest(a.grant_expires_at, $7),
             -- a frame has presented the new epoch: its welcome arrived
-            replaced_epoch = null, replaced_digest = null
+            replaced_epoch = null, replaced_digest = null, unpresented_claim = null
         from jobs j
         where a.id = $1 and j.id = a.job_id and a.ended_at is null
             and a.job_id = $2 and a.device_id = $3 and a.lease_epoch = $4

@@ -1,17 +1,20 @@
 //! One file per transaction; see the crate's page for the rules they obey.
 
 mod finish;
+mod once;
 mod replay;
 
 pub mod accept_clock;
 pub mod begin_session;
 pub mod begin_verification;
 pub mod cancel_job;
+pub mod claim_lease;
 pub mod collect_garbage;
 pub mod disable_device;
 pub mod end_by_agent;
 pub mod end_sessions;
 pub mod expire_due;
+pub mod forget_requests;
 pub mod grant_objects;
 pub mod keep_mark;
 pub mod keep_watch;
@@ -39,6 +42,8 @@ use sha2::{Digest as _, Sha256};
 use crate::error::StoreError;
 use crate::run::{Store, Transaction};
 
+pub use once::{Asked, RequestKey};
+
 /// Why a claim was refused. The wire is told less than this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
@@ -60,6 +65,12 @@ pub enum Refusal {
     /// The attempt has as many objects as it may have.
     #[error("the attempt may write no more objects")]
     TooManyObjects,
+    /// The very same request was refused before, for whatever reason.
+    #[error("the same request was refused before")]
+    RefusedBefore,
+    /// The renewal would not extend the lease, which stands.
+    #[error("the renewal would not extend the lease")]
+    NotExtending,
     /// The job's buyer cancelled; the attempt has ended.
     #[error("the job is cancelled")]
     BuyerCancelled,
@@ -75,6 +86,8 @@ impl Refusal {
             | Self::UngrantedObject
             | Self::JobNotActive
             | Self::TooManyObjects
+            | Self::RefusedBefore
+            | Self::NotExtending
             | Self::BuyerCancelled => FenceViolation::ForeignDevice,
         }
     }

@@ -3,10 +3,12 @@
 //! Locks: attempts, by id (a batch skips the ones that others hold and takes them singly after it,
 //! so that nobody's trouble delays another's renewal). The job is not locked: that it is being
 //! cancelled is written on the attempt by the transaction that cancels it.
-//! Checks: the fence without token. Writes: phase, percent, expiry; the first one accepts.
+//! Checks: the fence without token; an explicit renewal must extend. Writes: phase, percent, expiry;
+//! the first one accepts.
 
 use fencepost_domain::attempt::{AttemptStatus, Phase};
 use fencepost_domain::clock::ClockReading;
+use fencepost_domain::duration::LeaseDuration;
 use fencepost_domain::fencing::{
     AttemptFence, FenceViolation, LeaseClaim, Operation, check_identity,
 };
@@ -16,6 +18,7 @@ use serde::Serialize;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use super::once::{Asked, Once, Outcome, Repeatable, RequestKey, what_is_left};
 use super::{Refusal, in_turns};
 use crate::error::StoreError;
 use crate::fence::{WhereFacts, judge};
@@ -85,6 +88,7 @@ impl Store {
         let mut answers = in_turns(self, progress.clone(), attempt, |progress| RecordProgress {
             progress,
             wait,
+            renewal: None,
         })
         .await?;
         for (position, answer) in answers.iter_mut().enumerate() {
@@ -93,6 +97,7 @@ impl Store {
                 let single = RecordProgress {
                     progress: single,
                     wait: true,
+                    renewal: None,
                 };
                 *answer = self.execute(single).await?.pop().flatten();
             }
@@ -105,10 +110,57 @@ impl Store {
     }
 }
 
+impl Store {
+    /// Records progress under a request's id.
+    pub async fn record_progress_once(
+        &self,
+        key: RequestKey,
+        progress: Progress,
+    ) -> Result<Asked<ProgressAnswer>, StoreError> {
+        self.progress_once(key, progress, None).await
+    }
+
+    /// Renews a lease, under a request's id: to `length` from now on, and no longer than leases
+    /// are. A renewal that would not extend the lease is refused.
+    pub async fn renew_lease(
+        &self,
+        key: RequestKey,
+        claim: LeaseClaim,
+        length: Option<LeaseDuration>,
+    ) -> Result<Asked<ProgressAnswer>, StoreError> {
+        let progress = Progress {
+            claim,
+            phase: None,
+            percent: None,
+            detail: None,
+        };
+        let length = length.unwrap_or(self.settings().lease_ttl);
+        self.progress_once(key, progress, Some(length)).await
+    }
+
+    async fn progress_once(
+        &self,
+        key: RequestKey,
+        progress: Progress,
+        renewal: Option<LeaseDuration>,
+    ) -> Result<Asked<ProgressAnswer>, StoreError> {
+        let inner = RecordProgress {
+            progress: vec![progress],
+            wait: true,
+            renewal,
+        };
+        let unknown = ProgressAnswer::Refused(Refusal::UnknownAttempt);
+        let asked = self.execute(Once { key, inner }).await?;
+        Ok(asked.map(|mut answers| answers.pop().flatten().unwrap_or(unknown)))
+    }
+}
+
 struct RecordProgress {
     progress: Vec<Progress>,
     /// Wait for locks; otherwise what is locked gets no answer (`None`).
     wait: bool,
+    /// An explicit renewal, and to how long a lease.
+    renewal: Option<LeaseDuration>,
 }
 
 /// A locked attempt, as much of it as progress may decide on.
@@ -142,7 +194,7 @@ impl Transaction for RecordProgress {
             .map(|one| one.claim.attempt.0)
             .collect();
         let (clock, rows) = lock(tx, &ids, self.wait).await?;
-        let ttl = tx.settings.lease_ttl.signed();
+        let renewal = self.renewal;
         let mut answers = Vec::with_capacity(self.progress.len());
         let mut writes = Vec::new();
         for one in &self.progress {
@@ -156,9 +208,9 @@ impl Transaction for RecordProgress {
                 );
                 continue;
             };
-            let (answer, write) = match decide(tx, row, one, clock, ttl) {
+            let (answer, write) = match decide(tx, row, one, clock, renewal) {
                 Ok((answer, write)) => (answer, write),
-                Err(violation) => (ProgressAnswer::Refused(Refusal::Fence(violation)), None),
+                Err(refusal) => (ProgressAnswer::Refused(refusal), None),
             };
             answers.push(Some(answer));
             writes.extend(write);
@@ -173,16 +225,17 @@ fn decide(
     row: &Row,
     one: &Progress,
     clock: ClockReading,
-    ttl: time::Duration,
-) -> Result<(ProgressAnswer, Option<Write>), FenceViolation> {
+    renewal: Option<LeaseDuration>,
+) -> Result<(ProgressAnswer, Option<Write>), Refusal> {
+    let ttl = tx.settings.lease_ttl;
     let now = clock.now;
     let stored_expiry = lasting(row.fence.expires_at, row.leased_at, now);
     if row.fence.status == AttemptStatus::Committing {
-        check_identity(&row.fence, &one.claim)?;
+        check_identity(&row.fence, &one.claim).map_err(Refusal::Fence)?;
         if row.fence.epoch != one.claim.epoch {
-            return Err(FenceViolation::StaleEpoch);
+            return Err(Refusal::Fence(FenceViolation::StaleEpoch));
         }
-        let lease = Renewal::new(now + ttl, now);
+        let lease = Renewal::new(now + ttl.signed(), now);
         return Ok((stop_or(row, lease, ProgressAnswer::Verifying), None));
     }
     let judged = judge(
@@ -199,10 +252,15 @@ fn decide(
             let lease = Renewal::new(stored_expiry, now);
             return Ok((stop_or(row, lease, ProgressAnswer::Renewed), None));
         }
-        judged => judged?,
+        judged => judged.map_err(Refusal::Fence)?,
     };
+    let length = renewal.unwrap_or(ttl).min(ttl).signed();
+    let wanted = (now + length).min(row.run_deadline);
+    if renewal.is_some() && wanted <= stored_expiry {
+        return Err(Refusal::NotExtending);
+    }
     // Never shorter than it was, never past the end of the service's run time.
-    let expires_at = (now + ttl).min(row.run_deadline).max(stored_expiry);
+    let expires_at = wanted.max(stored_expiry);
     let said = one.phase.map_or(row.fence.status, AttemptStatus::from);
     let status = said.max(row.fence.status);
     let write = Write {
@@ -222,6 +280,40 @@ fn decide(
         ProgressAnswer::Renewed(Renewal::new(expires_at, now)),
         Some(write),
     ))
+}
+
+impl Repeatable for RecordProgress {
+    fn outcome(answers: &Self::Output) -> Option<Outcome> {
+        match answers.first()?.as_ref()? {
+            ProgressAnswer::Renewed(lease) => Some(Outcome::Renewed {
+                expires_at: lease.expires_at,
+            }),
+            ProgressAnswer::Verifying(_) => Some(Outcome::Verifying),
+            ProgressAnswer::Stop { reason, lease } => Some(Outcome::Stop {
+                reason: reason.clone(),
+                expires_at: lease.expires_at,
+            }),
+            ProgressAnswer::Refused(refusal) => Outcome::of_refusal(*refusal),
+        }
+    }
+
+    async fn again(&self, tx: &mut Tx, outcome: Outcome) -> Result<Self::Output, StoreError> {
+        let answer = match outcome {
+            Outcome::Renewed { expires_at } => {
+                ProgressAnswer::Renewed(what_is_left(tx, expires_at).await?)
+            }
+            Outcome::Verifying => {
+                let lease = what_is_left(tx, OffsetDateTime::UNIX_EPOCH).await?;
+                ProgressAnswer::Verifying(lease)
+            }
+            Outcome::Stop { reason, expires_at } => {
+                let lease = what_is_left(tx, expires_at).await?;
+                ProgressAnswer::Stop { reason, lease }
+            }
+            refused => ProgressAnswer::Refused(refused.refusal()),
+        };
+        Ok(vec![Some(answer)])
+    }
 }
 
 fn stop_or(row: &Row, lease: Renewal, otherwise: fn(Renewal) -> ProgressAnswer) -> ProgressAnswer {
@@ -345,7 +437,7 @@ async fn apply(tx: &mut Tx, writes: &[Write]) -> Result<(), StoreError> {
             status = e.status::attempt_status, lease_expires_at = e.expires_at,
             accepted_at = coalesce(a.accepted_at, clock.now),
             -- the new epoch was presented: the pair before it is dead for hello too
-            replaced_epoch = null, replaced_digest = null,
+            replaced_epoch = null, replaced_digest = null, unpresented_claim = null,
             resumes = case when e.status <> a.status::text or e.percent > coalesce(a.percent, -1)
                 then 0 else a.resumes end,
             percent = case when e.status = a.status::text then coalesce(e.percent, a.percent)

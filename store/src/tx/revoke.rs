@@ -83,20 +83,24 @@ pub(super) async fn revoke_leases_of(
 }
 
 /// Gives the leases of a device's agent a new epoch and a secret that nobody knows. They go on, but
-/// only for a hello that presents the pair they had. The caller has locked the device.
+/// only for a hello that presents the pair they had; what was claimed outside a session, which no
+/// hello resumes, ends. The caller has locked the device.
 pub(super) async fn keep_leases_for_hello(tx: &mut Tx, device: DeviceId) -> Result<(), StoreError> {
     let locked = lock_live_of(tx, device).await?;
     let kept: Vec<Kept> = locked
         .pairs
         .iter()
-        .filter(|pair| is_held_by_agent(pair))
+        .filter(|pair| is_held_by_agent(pair) && !pair.attempt.claimed)
         .map(|pair| Kept {
             facts: WhereFacts::of_row(&pair.attempt.fence),
             new_epoch: pair.job.epoch_counter + 1,
             new_digest: hex(&mint_commit_token().digest()),
         })
         .collect();
-    write_kept(tx, &kept).await
+    write_kept(tx, &kept).await?;
+    let is_claim = |pair: &Pair| is_held_by_agent(pair) && pair.attempt.claimed;
+    end_all(tx, &locked, is_claim, "the device was paired again").await?;
+    Ok(())
 }
 
 fn is_held_by_agent(pair: &Pair) -> bool {

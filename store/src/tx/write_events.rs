@@ -227,8 +227,10 @@ async fn write(
                 and (not i.must_be_live or a.lease_expires_at > $2)
         ), presented as (
             -- a frame has presented the new epoch: its welcome arrived
-            update attempts a set replaced_epoch = null, replaced_digest = null
-            from holders h where a.id = h.attempt_id and a.replaced_epoch is not null
+            update attempts a set replaced_epoch = null, replaced_digest = null,
+                unpresented_claim = null
+            from holders h where a.id = h.attempt_id
+                and (a.replaced_epoch is not null or a.unpresented_claim is not null)
         ), placed as (
             update jobs j set event_counter = j.event_counter + 1 from holders h
             where j.id = h.job_id and j.status = 'active'

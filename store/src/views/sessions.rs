@@ -36,6 +36,8 @@ pub struct HeldAttempt {
     pub epoch: i64,
     /// Whether its agent took it.
     pub accepted: bool,
+    /// Whether it was claimed outside a session, whose agent does not know of it.
+    pub claimed: bool,
     /// Why it must stop.
     pub stop_reason: Option<String>,
 }
@@ -66,7 +68,7 @@ impl Store {
                         d.void_through,
                         a.id as "attempt_id?", a.job_id as "job_id?",
                         a.lease_epoch as "lease_epoch?", a.stop_reason,
-                        (a.accepted_at is not null) as "accepted!"
+                        (a.accepted_at is not null) as "accepted!", a.claimed as "claimed?"
                     from devices d
                     left join attempts a on a.device_id = d.id and a.ended_at is null
                     where d.id = any($1) order by d.id, a.id"#,
@@ -86,6 +88,7 @@ impl Store {
                     attempt: AttemptId(row.attempt_id?),
                     epoch: row.lease_epoch?,
                     accepted: row.accepted,
+                    claimed: row.claimed?,
                     stop_reason: row.stop_reason.clone(),
                 })
             });

@@ -50,6 +50,9 @@ impl BeginSession {
         let Some(pair) = locked.find(held.claim.attempt) else {
             return HeldVerdict::Lost;
         };
+        if pair.attempt.claimed {
+            return HeldVerdict::Lost;
+        }
         let fence = &pair.attempt.fence;
         if let Some(stored) = &pair.attempt.final_answer
             && fence.device == self.hello.device

@@ -7,8 +7,9 @@
 //! one (its welcome may have been lost). Writes, in one transaction: the session; resumed leases (a
 //! new epoch, a new secret, a renewed lease: the old secret is dead for every frame); the loss of
 //! accepted attempts that the agent does not list; the return of offers that nobody accepted. An
-//! attempt that is committing belongs to the control plane and is left alone. While the clock is
-//! behind its mark nothing of this is decided, and nothing written.
+//! attempt that is committing belongs to the control plane and is left alone; so is one that was
+//! claimed outside a session. While the clock is behind its mark nothing of this is decided, and nothing
+//! written.
 
 mod held;
 
@@ -326,7 +327,7 @@ impl BeginSession {
         let ids = sqlx::query_scalar!(
             r#"-- begin_session: find
             select id from attempts
-            where device_id = $1 and ended_at is null and session_number < $2"#,
+            where device_id = $1 and ended_at is null and session_number < $2 and not claimed"#,
             self.hello.device.0,
             self.hello.session.0
         )

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fencepost_domain::artifact_key;
 use fencepost_domain::commit_token::CommitToken;
-use fencepost_domain::ids::{AttemptId, DeviceId, JobId};
+use fencepost_domain::ids::{AttemptId, DeviceId, JobId, OrgId};
 use fencepost_domain::matcher::Assignment;
 use serde_json::Value;
 use time::OffsetDateTime;
@@ -16,6 +16,7 @@ use crate::error::StoreError;
 use crate::run::Tx;
 
 impl LeaseRound {
+    #[expect(clippy::too_many_lines, reason = "one statement")]
     pub(super) async fn grant(
         &self,
         tx: &mut Tx,
@@ -23,6 +24,11 @@ impl LeaseRound {
         assignments: &[Assignment],
     ) -> Result<Vec<Granted>, StoreError> {
         let settings = tx.settings.clone();
+        // A claim counts as accepted; an offer has until the accept deadline.
+        let (claim, length) = match &self.claim {
+            Some(claim) => (Some(claim.request.0), settings.lease_ttl),
+            None => (None, settings.offer_accept),
+        };
         let (mut jobs, mut devices, mut sessions) = (Vec::new(), Vec::new(), Vec::new());
         let (mut attempts, mut digests, mut keys) = (Vec::new(), Vec::new(), Vec::new());
         for (assignment, seed) in assignments.iter().zip(&self.seeds) {
@@ -54,14 +60,16 @@ impl LeaseRound {
             ), granted as (
                 insert into attempts (id, job_id, org_id, device_id, provider_id, attempt_number,
                     output_key, leased_at, run_deadline, session_number, lease_epoch,
-                    token_digest, lease_expires_at, check_after, grant_expires_at)
+                    token_digest, lease_expires_at, check_after, grant_expires_at,
+                    accepted_at, claimed, unpresented_claim)
                 select p.attempt_id, j.id, j.org_id, d.id, d.provider_id, j.attempt_counter + 1,
                     p.output_key, clock.now,
                     clock.now + j.max_run_micros * interval '1 microsecond', p.session,
                     j.epoch_counter + 1, p.digest,
-                    clock.now + $7::bigint * interval '1 microsecond',
-                    clock.now + $7::bigint * interval '1 microsecond',
-                    clock.now + $8::bigint * interval '1 microsecond'
+                    clock.now + least($7, j.max_run_micros) * interval '1 microsecond',
+                    clock.now + least($7, j.max_run_micros) * interval '1 microsecond',
+                    clock.now + $8::bigint * interval '1 microsecond',
+                    case when $9::uuid is not null then clock.now end, $9::uuid is not null, $9
                 from picks p join jobs j on j.id = p.job_id
                     join devices d on d.id = p.device_id, clock
                 where j.status = 'queued' and j.queue_key is not null
@@ -73,7 +81,7 @@ impl LeaseRound {
                 from granted where j.id = granted.job_id and j.status = 'queued'
                 returning j.*
             )
-            select g.id, g.job_id, g.device_id, g.attempt_number, g.lease_epoch as epoch,
+            select g.id, g.job_id, g.org_id, g.device_id, g.attempt_number, g.lease_epoch as epoch,
                 g.lease_expires_at as "expires_at!", g.leased_at as now, g.grant_expires_at,
                 g.output_key, j.service, j.params, j.inputs, j.max_output_seconds,
                 j.max_run_micros
@@ -84,8 +92,9 @@ impl LeaseRound {
             &attempts,
             &digests,
             &keys,
-            settings.offer_accept.micros(),
-            settings.grant.micros()
+            length.micros(),
+            settings.grant.micros(),
+            claim
         )
         .fetch_all(&mut **tx)
         .await?;
@@ -118,7 +127,7 @@ impl LeaseRound {
             Granted,
             r#"-- lease_round: find
             with clock as materialized (select authority_now() as now)
-            select a.id, a.job_id, a.device_id, a.attempt_number, a.lease_epoch as epoch,
+            select a.id, a.job_id, a.org_id, a.device_id, a.attempt_number, a.lease_epoch as epoch,
                 a.lease_expires_at as "expires_at!", clock.now as "now!", a.grant_expires_at,
                 a.output_key, j.service, j.params, j.inputs, j.max_output_seconds,
                 j.max_run_micros
@@ -151,6 +160,7 @@ impl LeaseRound {
 pub(super) struct Granted {
     id: Uuid,
     job_id: Uuid,
+    org_id: Uuid,
     device_id: Uuid,
     attempt_number: i32,
     epoch: i64,
@@ -169,6 +179,7 @@ impl Granted {
     fn lease(self, token: CommitToken) -> LeasedAttempt {
         LeasedAttempt {
             job: JobId(self.job_id),
+            org: OrgId(self.org_id),
             attempt: AttemptId(self.id),
             attempt_number: self.attempt_number,
             device: DeviceId(self.device_id),

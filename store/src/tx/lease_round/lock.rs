@@ -45,6 +45,7 @@ impl LeaseRound {
     pub(super) async fn lock_rooms(&self, tx: &mut Tx) -> Result<Locked, StoreError> {
         let devices: Vec<Uuid> = self.pulls.iter().map(|pull| pull.device.0).collect();
         let sessions: Vec<i64> = self.pulls.iter().map(|pull| pull.session.0).collect();
+        let claimed_words = self.claim.as_ref().map(|claim| claim.words.as_slice());
         let max_orgs = i64::try_from(self.seeds.len() * 2).unwrap_or(i64::MAX);
         let row = sqlx::query!(
             r#"-- lease_round: lock
@@ -63,13 +64,14 @@ impl LeaseRound {
                 where pairs.place < $5
             ), d as materialized (
                 -- a device that can run nothing of what waits is not even locked
-                select devices.id, devices.slots, devices.words from devices
+                select devices.id, devices.slots, coalesce($7, devices.words) as words
+                from devices
                 join unnest($1::uuid[], $2::bigint[]) as p(device_id, session)
                     on p.device_id = devices.id
-                where devices.current_session = p.session
+                where (devices.current_session = p.session or $7 is not null)
                     and devices.enabled and not devices.draining
                     and exists (select from pairs
-                                where string_to_array(pairs.lane, ' ') <@ devices.words)
+                                where string_to_array(pairs.lane, ' ') <@ coalesce($7, devices.words))
                 order by devices.id for no key update of devices
             ), servable as materialized (
                 select lane, org_id, place from pairs
@@ -100,7 +102,8 @@ impl LeaseRound {
             self.cursor.lane,
             self.cursor.org,
             MAX_PAIRS,
-            max_orgs
+            max_orgs,
+            claimed_words
         )
         .fetch_one(&mut **tx)
         .await?;

@@ -9,6 +9,8 @@
 //! live attempt is left out by the unique index and counted as a violated invariant.
 //! While the clock is behind its mark nothing is leased.
 //!
+//! A claim outside a session is a round for one device, with what that has already locked.
+//!
 //! This is the file in which a lease is granted.
 
 mod grant;
@@ -18,7 +20,7 @@ mod pick;
 use std::time::Duration;
 
 use fencepost_domain::commit_token::CommitToken;
-use fencepost_domain::ids::{AttemptId, DeviceId, JobId, SessionNumber};
+use fencepost_domain::ids::{AttemptId, DeviceId, JobId, OrgId, RequestId, SessionNumber};
 use fencepost_domain::matcher::assign;
 use serde_json::Value;
 use time::OffsetDateTime;
@@ -65,6 +67,8 @@ pub struct RoundReport {
 pub struct LeasedAttempt {
     /// The job.
     pub job: JobId,
+    /// Whose job it is: the lease's scope.
+    pub org: OrgId,
     /// The attempt.
     pub attempt: AttemptId,
     /// Which attempt of the job it is.
@@ -109,16 +113,11 @@ impl Store {
         let wanted = wanted.min(MAX_LEASES);
         // Ids and secrets are made before the transaction: a second run, after an unknown COMMIT,
         // finds the first one's attempts by them.
-        let seeds = (0..wanted)
-            .map(|_| Seed {
-                attempt: AttemptId::new(),
-                token: mint_commit_token(),
-            })
-            .collect();
         self.execute(LeaseRound {
             pulls,
-            seeds,
+            seeds: (0..wanted).map(|_| Seed::new()).collect(),
             cursor,
+            claim: None,
         })
         .await
     }
@@ -131,15 +130,35 @@ const MAX_LEASES: u32 = 256;
 /// The most (lane, org) pairs that one round looks at.
 const MAX_PAIRS: i32 = 256;
 
-struct LeaseRound {
-    pulls: Vec<Pull>,
-    seeds: Vec<Seed>,
-    cursor: Cursor,
+pub(super) struct LeaseRound {
+    pub(super) pulls: Vec<Pull>,
+    pub(super) seeds: Vec<Seed>,
+    pub(super) cursor: Cursor,
+    pub(super) claim: Option<Claiming>,
 }
 
-struct Seed {
-    attempt: AttemptId,
+/// A round for a device that claims outside a session. The claim has locked and judged the device.
+#[derive(Debug)]
+pub(super) struct Claiming {
+    /// What the claim is called, for as long as its epoch is not presented.
+    pub(super) request: RequestId,
+    /// The words that its worker has, with the device's own labels.
+    pub(super) words: Vec<String>,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Seed {
+    pub(super) attempt: AttemptId,
     token: CommitToken,
+}
+
+impl Seed {
+    pub(super) fn new() -> Self {
+        Self {
+            attempt: AttemptId::new(),
+            token: mint_commit_token(),
+        }
+    }
 }
 
 impl Transaction for LeaseRound {
@@ -148,11 +167,10 @@ impl Transaction for LeaseRound {
     type Output = RoundReport;
 
     async fn run(&self, tx: &mut Tx) -> Result<RoundReport, StoreError> {
-        if tx.rerun {
+        if tx.rerun && self.claim.is_none() {
             self.wait_for_earlier_run(tx).await?;
-            let granted = self.find_granted(tx).await?;
-            if !granted.is_empty() {
-                let leased = self.with_tokens(granted)?;
+            let leased = self.leased_before(tx).await?;
+            if !leased.is_empty() {
                 return Ok(RoundReport {
                     leased,
                     due: false,
@@ -187,6 +205,17 @@ impl Transaction for LeaseRound {
             report.leased = self.with_tokens(granted)?;
         }
         Ok(report)
+    }
+}
+
+impl LeaseRound {
+    /// What an earlier run of this very round leased, as far as it is still live.
+    pub(super) async fn leased_before(
+        &self,
+        tx: &mut Tx,
+    ) -> Result<Vec<LeasedAttempt>, StoreError> {
+        let granted = self.find_granted(tx).await?;
+        self.with_tokens(granted)
     }
 }
 
