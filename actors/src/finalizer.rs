@@ -14,9 +14,11 @@
 use std::collections::HashMap;
 
 use actix::{
-    Actor, ActorFutureExt, AsyncContext, Context, Handler, MessageResult, Recipient, WrapFuture,
+    Actor, ActorFutureExt, AsyncContext, Context, Handler, MessageResult, Recipient,
+    ResponseActFuture, WrapFuture,
 };
 use fencepost_domain::ids::{AttemptId, DeviceId, SessionNumber};
+use fencepost_store::tx::Asked;
 use fencepost_store::tx::begin_verification::{CommitAnswer, CommitRequest, VerificationTicket};
 use fencepost_store::tx::end_by_agent::{AgentEnd, AgentEndAnswer};
 use fencepost_store::tx::settle_commit::{Settle, Settled};
@@ -26,8 +28,8 @@ use serde_json::json;
 use crate::batch::{Batcher, batch_call};
 use crate::matcher::Matcher;
 use crate::messages::{
-    CommitAttempt, CommitProgress, EndAttempt, FromFinalizer, Nudge, ProveEnded, ReturnOffers,
-    SessionEnded, Snapshot, TakeOver,
+    CommitAttempt, CommitOutside, CommitProgress, EndAttempt, EndOutside, FromFinalizer, Nudge,
+    ProveEnded, ReturnOffers, SessionEnded, Snapshot, TakeOver,
 };
 use crate::registry::{Registry, RouteEnds};
 use crate::settings::ActorSettings;
@@ -101,6 +103,28 @@ impl Finalizer {
                 finalizer.verifying.remove(&attempt);
             });
         ctx.spawn(work);
+    }
+
+    /// What a commit's answer means for whoever asked; verifies it if it was accepted.
+    fn go_on(
+        &mut self,
+        attempt: AttemptId,
+        answer: CommitAnswer,
+        ctx: &mut Context<Self>,
+    ) -> CommitProgress {
+        match answer {
+            CommitAnswer::Verify(ticket) => {
+                self.verify(*ticket, ctx);
+                CommitProgress::Verifying
+            }
+            CommitAnswer::StillVerifying => CommitProgress::StillVerifying,
+            CommitAnswer::Final { end, replayed } => CommitProgress::Final { end, replayed },
+            CommitAnswer::Refused(refusal) => {
+                metrics::counter!("fencepost_fenced_total", "operation" => "commit").increment(1);
+                tracing::info!(attempt.id = %attempt, %refusal, "a commit was refused");
+                CommitProgress::Refused(refusal)
+            }
+        }
     }
 
     fn renew(&mut self, ctx: &mut Context<Self>) {
@@ -193,20 +217,7 @@ impl Handler<CommitAttempt> for Finalizer {
         let begun = self.near.begin.call(request).into_actor(self);
         ctx.spawn(begun.map(move |answer, finalizer, ctx| {
             let progress = match answer {
-                Ok(CommitAnswer::Verify(ticket)) => {
-                    finalizer.verify(*ticket, ctx);
-                    CommitProgress::Verifying
-                }
-                Ok(CommitAnswer::StillVerifying) => CommitProgress::StillVerifying,
-                Ok(CommitAnswer::Final { end, replayed }) => {
-                    CommitProgress::Final { end, replayed }
-                }
-                Ok(CommitAnswer::Refused(refusal)) => {
-                    metrics::counter!("fencepost_fenced_total", "operation" => "commit")
-                        .increment(1);
-                    tracing::info!(attempt.id = %attempt, %refusal, "a commit was refused");
-                    CommitProgress::Refused(refusal)
-                }
+                Ok(answer) => finalizer.go_on(attempt, answer, ctx),
                 Err(error) => {
                     tracing::warn!(attempt.id = %attempt, %error, "a commit was not taken");
                     CommitProgress::Trouble
@@ -244,6 +255,45 @@ impl Handler<EndAttempt> for Finalizer {
             reply(&session, FromFinalizer::AgentEnded { attempt, answer });
             finalizer.near.tell(end);
         }));
+    }
+}
+
+impl Handler<CommitOutside> for Finalizer {
+    type Result = ResponseActFuture<Self, Option<Asked<CommitProgress>>>;
+    fn handle(&mut self, message: CommitOutside, _: &mut Self::Context) -> Self::Result {
+        let CommitOutside { request, key } = message;
+        let attempt = request.claim.attempt;
+        let store = self.near.store.clone();
+        let begun = async move { store.begin_verification_once(key, request).await };
+        Box::pin(begun.into_actor(self).map(move |asked, finalizer, ctx| {
+            let asked = asked
+                .inspect_err(|error| tracing::warn!(attempt.id = %attempt, %error, "not taken"))
+                .ok()?;
+            Some(match asked {
+                Asked::First(answer) => Asked::First(finalizer.go_on(attempt, answer, ctx)),
+                Asked::Again(answer) => Asked::Again(finalizer.go_on(attempt, answer, ctx)),
+                Asked::OtherContent => Asked::OtherContent,
+            })
+        }))
+    }
+}
+
+impl Handler<EndOutside> for Finalizer {
+    type Result = ResponseActFuture<Self, Option<Asked<AgentEndAnswer>>>;
+    fn handle(&mut self, message: EndOutside, _: &mut Self::Context) -> Self::Result {
+        let EndOutside { end, key } = message;
+        let attempt = end.claim.attempt;
+        let store = self.near.store.clone();
+        let ended = async move { store.end_by_agent_once(key, end).await };
+        Box::pin(ended.into_actor(self).map(move |asked, finalizer, _| {
+            let asked = asked
+                .inspect_err(|error| tracing::warn!(attempt.id = %attempt, %error, "not ended"))
+                .ok()?;
+            if let Asked::First(AgentEndAnswer::Final { end, .. }) = &asked {
+                finalizer.near.tell(vec![end.clone()]);
+            }
+            Some(asked)
+        }))
     }
 }
 

@@ -8,6 +8,7 @@ use fencepost_store::tx::begin_verification::{CommitRequest, VerificationTicket}
 use fencepost_store::tx::cancel_job::Stopping;
 use fencepost_store::tx::end_by_agent::{AgentEnd, AgentEndAnswer};
 use fencepost_store::tx::lease_round::{LeasedAttempt, Pull};
+use fencepost_store::tx::{Asked, RequestKey};
 use fencepost_store::views::SessionView;
 
 /// Session → matcher: a device asks for work. Stands until offers or `NoWork`; a newer one of the
@@ -65,6 +66,27 @@ pub struct EndAttempt {
     pub end: AgentEnd,
     /// The session that asked.
     pub reply: Recipient<FromFinalizer>,
+}
+
+/// HTTP → finalizer: a result under a request's id; `None` is trouble of ours. Once it is being
+/// handled it goes on, whether or not anybody waits.
+#[derive(Debug, Message)]
+#[rtype(result = "Option<Asked<CommitProgress>>")]
+pub struct CommitOutside {
+    /// The commit.
+    pub request: CommitRequest,
+    /// The request.
+    pub key: RequestKey,
+}
+
+/// HTTP → finalizer: a device ends an attempt under a request's id; `None` is trouble of ours.
+#[derive(Debug, Message)]
+#[rtype(result = "Option<Asked<AgentEndAnswer>>")]
+pub struct EndOutside {
+    /// The end.
+    pub end: AgentEnd,
+    /// The request.
+    pub key: RequestKey,
 }
 
 /// Session or matcher → finalizer: offers that nobody accepted. What they ended is routed as

@@ -6,7 +6,7 @@
 use std::future::Future;
 
 use fencepost_domain::clock::ClockReading;
-use fencepost_domain::ids::{JobId, OrgId};
+use fencepost_domain::ids::{DeviceId, JobId, OrgId};
 use fencepost_store::secrets::Credential;
 use fencepost_store::tx::place_output::{OutputPlacing, Placed};
 use fencepost_store::tx::submit_job::{NewJob, Submitted};
@@ -35,6 +35,11 @@ batch_call! {
 }
 
 batch_call! {
+    /// `devices_of_tokens` as a batch.
+    DeviceCall = devices_of_tokens(Credential) -> Option<DeviceId>
+}
+
+batch_call! {
     /// `clock_for_each` as a batch.
     ClockCall = clock_for_each(()) -> ClockReading
 }
@@ -50,6 +55,8 @@ pub struct SharedCalls {
     pub job: Batcher<JobCall>,
     /// Finds the orgs of API keys.
     pub key: Batcher<KeyCall>,
+    /// Finds the devices of device tokens.
+    pub device: Batcher<DeviceCall>,
     /// Reads Postgres's clock.
     pub clock: Batcher<ClockCall>,
 }

@@ -23,10 +23,10 @@ use crate::matcher::{Matcher, POLL};
 use crate::messages::{Nudge, Snapshot};
 use crate::registry::{ListSessions, Registry, RouteEnds, RouteStop};
 use crate::session::{
-    ArtifactCall, DeviceSession, EventCall, Neighbours, OfferLinks, ProgressCall, Records,
+    ArtifactCall, DeviceSession, EventCall, Neighbours, OfferLinks, Outside, ProgressCall, Records,
 };
 use crate::settings::ActorSettings;
-use crate::shared::{ClockCall, JobCall, KeyCall, PlaceCall, SharedCalls, SubmitCall};
+use crate::shared::{ClockCall, DeviceCall, JobCall, KeyCall, PlaceCall, SharedCalls, SubmitCall};
 use crate::supervision::{Handle, supervise};
 use crate::sweeper::{Sweeper, SweeperLinks};
 use crate::timekeeper::{self, ClockHealth, Timekeeper};
@@ -65,6 +65,7 @@ pub struct ActorSystem {
     clock: ClockHealth,
     sessions: actix::ArbiterHandle,
     shared: SharedCalls,
+    outside: Outside,
     loops: Vec<LoopHealth>,
 }
 
@@ -130,6 +131,7 @@ impl ActorSystem {
         };
         let loops = vec![sweep_health, match_health, clock_health, collect_health];
         Self {
+            outside: Outside::new(near.clone(), sweeper.clone()),
             near,
             verifier,
             sweeper,
@@ -159,6 +161,11 @@ impl ActorSystem {
     /// What HTTP requests ask of the store, together.
     pub fn shared(&self) -> &SharedCalls {
         &self.shared
+    }
+
+    /// Leases outside sockets.
+    pub fn outside(&self) -> &Outside {
+        &self.outside
     }
 
     /// A job was queued: there may be a device for it.
@@ -328,6 +335,7 @@ fn shared_calls(core: &Arbiter, store: &Store) -> SharedCalls {
         place: batcher(core, PlaceCall(store.clone())),
         job: batcher(core, JobCall(store.clone())),
         key: batcher(core, KeyCall(store.clone())),
+        device: batcher(core, DeviceCall(store.clone())),
         clock: batcher(core, ClockCall(store.clone())),
     }
 }

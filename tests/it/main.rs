@@ -3,10 +3,10 @@
 
 mod architecture;
 mod cancel;
+mod claims;
 mod clock;
 mod clock_accept;
 mod clock_ahead;
-mod claims;
 mod commit;
 mod crowd;
 mod deadlocks;

@@ -41,6 +41,10 @@ pub(super) fn rejected(code: Code, message: Option<&str>) -> GatewayFrame {
 
 /// The one answer to a refused claim, or to one that the clock cannot judge.
 pub(super) fn refused(operation: Operation, refusal: Refusal) -> GatewayFrame {
+    if refusal == Refusal::NotExtending {
+        let what = "lease_ms: the lease runs that long already, or may run no longer";
+        return rejected(Code::InvalidRequest, Some(what));
+    }
     let violation = refusal.violation();
     let mut frame = rejected(Code::for_violation(operation, violation), None);
     if let (FenceViolation::ClockRegressed { by }, GatewayFrame::Rejected { retry_after_ms, .. }) =

@@ -8,9 +8,11 @@ mod greeting;
 mod handlers;
 mod lanes;
 mod offers;
+mod outside;
 mod records;
 mod slots;
 
 pub use actor::{DeviceSession, Neighbours};
 pub use offers::OfferLinks;
+pub use outside::{ClaimTold, Outside, Told};
 pub use records::{ArtifactCall, EventCall, ProgressCall, Records};

@@ -83,24 +83,60 @@ impl OfferLinks {
         name: &str,
         direction: &str,
     ) -> GatewayFrame {
-        if direction == "put" && name != "output" {
-            return self.grant_artifact(store, claim, name).await;
+        let granted = match Self::artifact_asked(name, direction) {
+            Err(frame) => return *frame,
+            Ok(None) => store.grant_objects(claim).await,
+            Ok(Some(artifact)) => store.grant_artifact(claim, &artifact).await,
+        };
+        match granted {
+            Ok(granted) => self.granted(claim, name, direction, granted),
+            Err(_) => trouble(),
         }
-        let granted = match store.grant_objects(claim).await {
-            Ok(Ok(granted)) => granted,
-            Ok(Err(refusal)) => return refused(Operation::Grant, refusal),
-            Err(_) => return trouble(),
+    }
+
+    /// The name of the artifact that a link is asked for; `None` for an input or the output.
+    pub(super) fn artifact_asked(
+        name: &str,
+        direction: &str,
+    ) -> Result<Option<String>, Box<GatewayFrame>> {
+        let refuse = |what: &str| Box::new(rejected(Code::InvalidRequest, Some(what)));
+        match direction {
+            "get" => Ok(None),
+            "put" if name == "output" => Ok(None),
+            "put" => match check_artifact_name(name) {
+                Ok(()) => Ok(Some(name.to_owned())),
+                Err(problem) => Err(refuse(&problem.to_string())),
+            },
+            _ => Err(refuse(
+                "direction: get with an input's name, or put with the name output or an artifact's",
+            )),
+        }
+    }
+
+    /// The link to what was granted.
+    pub(super) fn granted(
+        &self,
+        claim: LeaseClaim,
+        name: &str,
+        direction: &str,
+        granted: Result<Granted, Refusal>,
+    ) -> GatewayFrame {
+        let granted = match granted {
+            Ok(granted) => granted,
+            Err(Refusal::TooManyObjects) => {
+                let full = is_full("artifacts", MAX_ARTIFACTS).to_string();
+                return rejected(Code::InvalidRequest, Some(&full));
+            }
+            Err(Refusal::UngrantedObject) => {
+                let what = "name: an input cannot be written; choose another name for an artifact";
+                return rejected(Code::InvalidRequest, Some(what));
+            }
+            Err(refusal) => return refused(Operation::Grant, refusal),
         };
         let until = granted.expires_at;
-        match direction {
-            "put" => GatewayFrame::Granted {
-                url: self.put_output(&granted.output_key, claim.attempt, until),
-                object_key: granted.output_key,
-            },
-            "get" => match stored_inputs(&granted.inputs)
-                .into_iter()
-                .find(|input| input.name == name)
-            {
+        if direction == "get" {
+            let mut inputs = stored_inputs(&granted.inputs).into_iter();
+            return match inputs.find(|input| input.name == name) {
                 Some(input) => GatewayFrame::Granted {
                     url: self.get(&input.object_key, claim.attempt, until),
                     object_key: input.object_key,
@@ -109,40 +145,17 @@ impl OfferLinks {
                     Code::InvalidRequest,
                     Some("name: the job has no such input"),
                 ),
-            },
-            _ => rejected(
-                Code::InvalidRequest,
-                Some(
-                    "direction: get with an input's name, or put with the name output or an artifact's",
-                ),
-            ),
+            };
         }
-    }
-
-    /// A link to write an artifact.
-    async fn grant_artifact(&self, store: &Store, claim: LeaseClaim, name: &str) -> GatewayFrame {
-        if let Err(problem) = check_artifact_name(name) {
-            return rejected(Code::InvalidRequest, Some(&problem.to_string()));
-        }
-        match store.grant_artifact(claim, name).await {
-            Ok(Ok(Granted {
-                artifact_key: Some(object_key),
-                expires_at,
-                ..
-            })) => GatewayFrame::Granted {
-                url: self.put(&object_key, claim.attempt, expires_at, MAX_ARTIFACT_BYTES),
+        match granted.artifact_key {
+            Some(object_key) => GatewayFrame::Granted {
+                url: self.put(&object_key, claim.attempt, until, MAX_ARTIFACT_BYTES),
                 object_key,
             },
-            Ok(Err(Refusal::TooManyObjects)) => {
-                let full = is_full("artifacts", MAX_ARTIFACTS).to_string();
-                rejected(Code::InvalidRequest, Some(&full))
-            }
-            Ok(Err(Refusal::UngrantedObject)) => rejected(
-                Code::InvalidRequest,
-                Some("name: an input cannot be written; choose another name for an artifact"),
-            ),
-            Ok(Err(refusal)) => refused(Operation::Grant, refusal),
-            Ok(Ok(_)) | Err(_) => trouble(),
+            None => GatewayFrame::Granted {
+                url: self.put_output(&granted.output_key, claim.attempt, until),
+                object_key: granted.output_key,
+            },
         }
     }
 

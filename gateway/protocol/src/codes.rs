@@ -35,6 +35,8 @@ pub enum Code {
     Verifying,
     /// The clock is behind its own mark: ask again.
     ClockRegressed,
+    /// Another request was made under the same id.
+    RequestConflict,
     /// The message cannot be understood, or a value in it is wrong.
     InvalidRequest,
     /// The credential is not valid.
@@ -66,10 +68,9 @@ impl Code {
             (FenceViolation::ClockRegressed { .. }, _) => Self::ClockRegressed,
             (_, Operation::Progress | Operation::Grant) => Self::LeaseConflict,
             (_, Operation::Event | Operation::Artifact) => Self::RunLeaseConflict,
-            (
-                _,
-                Operation::Commit | Operation::Fail | Operation::Release | Operation::GiveBack,
-            ) => Self::CommitConflict,
+            (_, Operation::Commit | Operation::Fail | Operation::Release | Operation::GiveBack) => {
+                Self::CommitConflict
+            }
         }
     }
 
@@ -86,9 +87,10 @@ impl Code {
             | Self::Unauthorized
             | Self::Unknown => Disposition::Stop,
             Self::Verifying | Self::ClockRegressed | Self::Busy => Disposition::Retry,
-            Self::RunEventConflict | Self::RunArtifactConflict | Self::InvalidRequest => {
-                Disposition::Fix
-            }
+            Self::RunEventConflict
+            | Self::RunArtifactConflict
+            | Self::RequestConflict
+            | Self::InvalidRequest => Disposition::Fix,
         }
     }
 
@@ -106,6 +108,7 @@ impl Code {
             Self::InternalError => "internal_error",
             Self::Verifying => "verifying",
             Self::ClockRegressed => "clock_regressed",
+            Self::RequestConflict => "request_conflict",
             Self::InvalidRequest => "invalid_request",
             Self::Unauthorized => "unauthorized",
             Self::Busy => "busy",

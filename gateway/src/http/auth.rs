@@ -4,7 +4,7 @@
 use actix_web::dev::Payload;
 use actix_web::http::header::AUTHORIZATION;
 use actix_web::{FromRequest, HttpRequest, web};
-use fencepost_domain::ids::OrgId;
+use fencepost_domain::ids::{DeviceId, OrgId};
 use fencepost_store::secrets::Credential;
 use futures_util::FutureExt as _;
 use futures_util::future::LocalBoxFuture;
@@ -43,6 +43,44 @@ impl FromRequest for Buyer {
             }
         }
         .boxed_local()
+    }
+}
+
+/// A device, by its token.
+#[derive(Debug, Clone)]
+pub struct Device {
+    /// The device.
+    pub id: DeviceId,
+    /// Its token.
+    pub token: Credential,
+}
+
+impl FromRequest for Device {
+    type Error = Problem;
+    type Future = LocalBoxFuture<'static, Result<Self, Problem>>;
+
+    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
+        let token = bearer(request, &["fp_device_"]);
+        let state = request.app_data::<web::Data<AppState>>().cloned();
+        async move {
+            let hint = "send the device's token: Authorization: Bearer fp_device_…";
+            let (Some(token), Some(state)) = (token, state) else {
+                return Err(Problem::new(ProblemCode::Unauthorized, hint));
+            };
+            match state.actors.shared().device.call(token.clone()).await? {
+                Some(id) => Ok(Self { id, token }),
+                None => Err(Self::unknown()),
+            }
+        }
+        .boxed_local()
+    }
+}
+
+impl Device {
+    /// The one answer to a token that opens nothing.
+    pub fn unknown() -> Problem {
+        let detail = "the device token is unknown or void, or the device is disabled";
+        Problem::new(ProblemCode::Unauthorized, detail)
     }
 }
 

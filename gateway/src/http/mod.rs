@@ -10,6 +10,7 @@ pub mod blobs;
 pub mod body;
 pub mod brake;
 pub mod jobs;
+pub mod leases;
 pub mod pair;
 pub mod problem;
 pub mod query;
@@ -47,6 +48,7 @@ pub fn routes(config: &mut ServiceConfig) {
         .service(resource("/v1/balance").route(web::get().to(balance::get)))
         .service(resource("/v1/provider/pair").route(web::post().to(pair::pair)))
         .service(resource("/v1/provider/ws").route(web::get().to(crate::ws::upgrade)))
+        .configure(leases::routes)
         .default_service(web::to(no_such_address));
 }
 

@@ -11,7 +11,7 @@ use fencepost_protocol::MAX_MESSAGE_BYTES;
 use super::connection::Cutter;
 use super::intake::{Intake, Level};
 use super::transport::{OpenSession, Transport};
-use crate::http::auth::bearer;
+use crate::http::auth::{Device, bearer};
 use crate::http::problem::{Problem, ProblemCode};
 use crate::http::state::AppState;
 
@@ -25,13 +25,9 @@ pub async fn upgrade(
         let detail = "agents connect here with a WebSocket";
         return Err(Problem::new(ProblemCode::UpgradeRequired, detail));
     }
-    let unauthorized = || {
-        let detail = "the device token is unknown or void, or the device is disabled";
-        Problem::new(ProblemCode::Unauthorized, detail)
-    };
-    let token = bearer(&request, &["fp_device_"]).ok_or_else(unauthorized)?;
+    let token = bearer(&request, &["fp_device_"]).ok_or_else(Device::unknown)?;
     let minted = state.store.mint_session(&token).await?;
-    let (device, session) = minted.ok_or_else(unauthorized)?;
+    let (device, session) = minted.ok_or_else(Device::unknown)?;
     tracing::info!(device.id = %device, session = %session, "an agent connects");
     let actors = state.actors.clone();
     let open: OpenSession =

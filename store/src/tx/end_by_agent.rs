@@ -272,8 +272,15 @@ fn decide_given_back(
     clock: ClockReading,
 ) -> Result<Decision, Refusal> {
     let fence = &pair.attempt.fence;
-    let mut facts = judge(tx.fence, fence, &one.claim, None, Operation::GiveBack, clock)
-        .map_err(Refusal::Fence)?;
+    let mut facts = judge(
+        tx.fence,
+        fence,
+        &one.claim,
+        None,
+        Operation::GiveBack,
+        clock,
+    )
+    .map_err(Refusal::Fence)?;
     let unpresented = pair.attempt.unpresented_claim;
     if tx.fence != FenceMode::OnlyWhere && unpresented != Some(claim_request.0) {
         return Err(Refusal::Fence(FenceViolation::WrongToken));

@@ -85,8 +85,9 @@ pub(super) enum Outcome {
     Granted(Granted),
     /// The attempt's row remembers it: ask that once more.
     OnAttempt,
-    NotExtending,
-    Refused,
+    Refused {
+        why: Why,
+    },
 }
 
 /// A claim that was granted, without its secret.
@@ -103,20 +104,41 @@ pub struct Claimed {
     pub expires_at: OffsetDateTime,
 }
 
+/// As much of a refusal as its answer tells; the rest is one and the same to the wire.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Why {
+    NotExtending,
+    TooManyObjects,
+    UngrantedObject,
+    Other,
+}
+
 impl Outcome {
     /// `None` for a refusal that asks to come again.
     pub(super) fn of_refusal(refusal: Refusal) -> Option<Self> {
-        match refusal {
-            Refusal::Fence(FenceViolation::ClockRegressed { .. }) => None,
-            Refusal::NotExtending => Some(Self::NotExtending),
-            _ => Some(Self::Refused),
-        }
+        let why = match refusal {
+            Refusal::Fence(FenceViolation::ClockRegressed { .. }) => return None,
+            Refusal::NotExtending => Why::NotExtending,
+            Refusal::TooManyObjects => Why::TooManyObjects,
+            Refusal::UngrantedObject => Why::UngrantedObject,
+            _ => Why::Other,
+        };
+        Some(Self::Refused { why })
     }
 
     /// The refusal that this is the memory of.
     pub(super) fn refusal(&self) -> Refusal {
         match self {
-            Self::NotExtending => Refusal::NotExtending,
+            Self::Refused {
+                why: Why::NotExtending,
+            } => Refusal::NotExtending,
+            Self::Refused {
+                why: Why::TooManyObjects,
+            } => Refusal::TooManyObjects,
+            Self::Refused {
+                why: Why::UngrantedObject,
+            } => Refusal::UngrantedObject,
             _ => Refusal::RefusedBefore,
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use fencepost_domain::ids::OrgId;
+use fencepost_domain::ids::{DeviceId, OrgId};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
@@ -72,6 +72,34 @@ impl Store {
             Ok(digests
                 .iter()
                 .map(|digest| orgs.get(digest).copied())
+                .collect())
+        })
+        .await
+    }
+
+    /// The device that each token belongs to, in order; `None` for an unknown or void one, and for
+    /// one of a disabled device.
+    pub async fn devices_of_tokens(
+        &self,
+        tokens: Vec<Credential>,
+    ) -> Result<Vec<Option<DeviceId>>, StoreError> {
+        let digests: Vec<Vec<u8>> = tokens.iter().map(|one| one.digest().to_vec()).collect();
+        self.read_reserved("devices_of_tokens", move |mut conn| async move {
+            let rows = sqlx::query!(
+                r#"-- devices_of_tokens
+                select token_digest as "digest!", id from devices
+                where token_digest = any($1) and enabled"#,
+                &digests
+            )
+            .fetch_all(&mut *conn)
+            .await?;
+            let devices: HashMap<_, _> = rows
+                .into_iter()
+                .map(|row| (row.digest, DeviceId(row.id)))
+                .collect();
+            Ok(digests
+                .iter()
+                .map(|digest| devices.get(digest).copied())
                 .collect())
         })
         .await

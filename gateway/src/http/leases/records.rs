@@ -1,0 +1,76 @@
+//! What an attempt leaves besides its output: `events` and `artifacts`. They have ids of their own, so
+//! a repeat needs no `request_id`: 201 when written, 200 when it was stored already.
+
+use actix_web::{HttpRequest, HttpResponse, web};
+use fencepost_protocol::AgentFrame;
+
+use super::answer::answer;
+use super::reading::{Asked, check_sha256};
+use crate::http::auth::Device;
+use crate::http::problem::Problem;
+use crate::http::state::AppState;
+
+/// `{job_id, lease_epoch, commit_token, event_id, seq, kind, payload?}` → `{replayed, lease_live}`.
+pub(super) async fn event(
+    request: HttpRequest,
+    device: Device,
+    state: web::Data<AppState>,
+    path: web::Path<String>,
+    payload: web::Payload,
+) -> Result<HttpResponse, Problem> {
+    let mut asked = Asked::read(&request, &path, payload).await?;
+    let commit_token = asked.secret()?;
+    let event_id = asked.fields.required("event_id", "a UUID")?;
+    let seq = asked.fields.integer("seq", 0..=i64::MAX)?;
+    let seq = seq.ok_or_else(|| {
+        asked
+            .fields
+            .complaint("seq", "is missing; it must be a number")
+    })?;
+    let kind = asked.fields.required("kind", "an identifier")?;
+    let what = asked.fields.value("payload").unwrap_or_default();
+    asked.fields.finish()?;
+    let frame = AgentFrame::Event {
+        lease: asked.lease,
+        commit_token,
+        event_id,
+        seq,
+        kind,
+        payload: what,
+    };
+    Ok(answer(
+        state.actors.outside().record(device.id, frame).await,
+    ))
+}
+
+/// `{job_id, lease_epoch, commit_token, name, sha256, size_bytes, object_key}` →
+/// `{replayed, lease_live}`. The object is one that was granted under this name.
+pub(super) async fn artifact(
+    request: HttpRequest,
+    device: Device,
+    state: web::Data<AppState>,
+    path: web::Path<String>,
+    payload: web::Payload,
+) -> Result<HttpResponse, Problem> {
+    let mut asked = Asked::read(&request, &path, payload).await?;
+    let commit_token = asked.secret()?;
+    let name = asked.fields.required("name", "an identifier")?;
+    let sha256: String = asked.fields.required("sha256", "a SHA-256")?;
+    check_sha256(&asked.fields, "sha256", &sha256)?;
+    let size_bytes = asked.fields.required("size_bytes", "a number of bytes")?;
+    let object_key = asked
+        .fields
+        .required("object_key", "the key that was granted")?;
+    asked.fields.finish()?;
+    let frame = AgentFrame::Artifact {
+        lease: asked.lease,
+        commit_token,
+        name,
+        sha256,
+        size_bytes,
+        object_key,
+    };
+    Ok(answer(
+        state.actors.outside().record(device.id, frame).await,
+    ))
+}
