@@ -142,7 +142,8 @@ impl Transaction for PlaceAttemptOutput {
         let rows = sqlx::query!(
             r#"-- place_attempt_output: lock
             with a as materialized (
-                select id, status from attempts where id = any($1) order by id for no key update
+                select id, status, lease_expires_at from attempts
+                where id = any($1) order by id for no key update
             ), clock as materialized (
                 select authority_mark() as mark, authority_now() as now
                 from (select count(*) from a) all_are_locked
