@@ -11,6 +11,7 @@ mod phases;
 mod postgres;
 mod resumes;
 mod rivals;
+mod rolling;
 mod silence;
 mod undeliverable;
 mod work;
