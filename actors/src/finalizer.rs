@@ -120,7 +120,6 @@ impl Finalizer {
             CommitAnswer::StillVerifying => CommitProgress::StillVerifying,
             CommitAnswer::Final { end, replayed } => CommitProgress::Final { end, replayed },
             CommitAnswer::Refused(refusal) => {
-                metrics::counter!("fencepost_fenced_total", "operation" => "commit").increment(1);
                 tracing::info!(attempt.id = %attempt, %refusal, "a commit was refused");
                 CommitProgress::Refused(refusal)
             }

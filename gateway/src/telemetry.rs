@@ -63,6 +63,33 @@ fn describe() {
         "Messages that an actor had no room for"
     );
     metrics::describe_counter!("fencepost_tx_total", "Transactions by name and outcome");
+    metrics::describe_counter!(
+        "fencepost_invariant_violations_total",
+        "Mistakes of ours: rows contradicted each other, and the write was rolled back"
+    );
+    // There before anything happens, so that an alarm can be set on it.
+    for id in [
+        "attempts",
+        "jobs",
+        "devices",
+        "org_accounts",
+        "queued_job_has_live_attempt",
+    ] {
+        metrics::counter!("fencepost_invariant_violations_total", "id" => id).absolute(0);
+    }
+    metrics::describe_counter!(
+        "fencepost_fenced_total",
+        "Refusals by the fence, by operation and code"
+    );
+    metrics::describe_gauge!("fencepost_queue_jobs", "Jobs that wait, by service");
+    metrics::describe_gauge!(
+        "fencepost_queue_oldest_seconds",
+        metrics::Unit::Seconds,
+        "How long the oldest waiting job has waited, by service"
+    );
+    metrics::describe_gauge!("fencepost_attempts", "Live attempts, by status");
+    metrics::describe_gauge!("fencepost_slots", "Slots of all devices, taken and free");
+    metrics::describe_gauge!("fencepost_devices_connected", "Devices with an open socket");
     metrics::describe_gauge!(
         "fencepost_clock_behind_seconds",
         metrics::Unit::Seconds,

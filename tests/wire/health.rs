@@ -38,7 +38,12 @@ async fn a_gateway_says_that_it_lives_that_it_is_ready_and_what_it_counted() {
         line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()
     };
     assert!(value("fencepost_commits_total{outcome=\"succeeded\"}") >= 1.0);
-    assert!(value("fencepost_fenced_total{operation=\"commit\"}") >= 1.0);
+    let fenced = "fencepost_fenced_total{operation=\"commit\",code=\"commit_conflict\"}";
+    assert!(value(fenced) >= 1.0);
+    assert_eq!(
+        value("fencepost_invariant_violations_total{id=\"attempts\"}"),
+        0.0
+    );
     assert!(value("fencepost_lease_offers_total{result=\"sent\"}") >= 2.0);
     assert!(value("fencepost_tx_total{tx=\"settle_commit\"") >= 1.0);
     for word in [
@@ -47,6 +52,26 @@ async fn a_gateway_says_that_it_lives_that_it_is_ready_and_what_it_counted() {
         &session.device.id.to_string(),
     ] {
         assert!(!metrics.contains(word), "a label names one thing: {word}");
+    }
+    // Gauges are what the rows say, also on a gateway that did none of it and after a restart.
+    buyer.submit_noop().await;
+    let other = site.gateway().await;
+    for gateway in [&gateway, &other] {
+        let metrics = gateway.metrics().await;
+        for line in [
+            "fencepost_queue_jobs{service=\"noop.v1\"} 1",
+            "fencepost_queue_jobs{service=\"transcode.v1\"} 0",
+            "fencepost_attempts{status=\"running\"} 1",
+            "fencepost_attempts{status=\"uploading\"} 0",
+            "fencepost_devices_connected 1",
+            "fencepost_slots{state=\"taken\"} 1",
+            "fencepost_slots{state=\"free\"} 3",
+        ] {
+            assert!(
+                metrics.lines().any(|said| said == line),
+                "no {line} in\n{metrics}"
+            );
+        }
     }
     // The API's listener has none of it.
     for path in ["/live", "/ready", "/metrics", "/actors"] {

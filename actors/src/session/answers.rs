@@ -46,7 +46,13 @@ pub(super) fn refused(operation: Operation, refusal: Refusal) -> GatewayFrame {
         return rejected(Code::InvalidRequest, Some(what));
     }
     let violation = refusal.violation();
-    let mut frame = rejected(Code::for_violation(operation, violation), None);
+    let code = Code::for_violation(operation, violation);
+    metrics::counter!(
+        "fencepost_fenced_total",
+        "operation" => operation.as_str(), "code" => code.as_str()
+    )
+    .increment(1);
+    let mut frame = rejected(code, None);
     if let (FenceViolation::ClockRegressed { by }, GatewayFrame::Rejected { retry_after_ms, .. }) =
         (violation, &mut frame)
     {

@@ -6,6 +6,7 @@ use actix_web::{HttpRequest, HttpResponse};
 use metrics_exporter_prometheus::PrometheusHandle;
 use serde_json::json;
 
+use super::gauges;
 use super::state::AppState;
 
 /// The addresses of the admin listener.
@@ -38,10 +39,11 @@ async fn actors(state: web::Data<AppState>) -> HttpResponse {
     HttpResponse::Ok().json(state.actors.snapshot().await)
 }
 
-async fn metrics(request: HttpRequest) -> HttpResponse {
+async fn metrics(request: HttpRequest, state: web::Data<AppState>) -> HttpResponse {
     let Some(handle) = request.app_data::<web::Data<PrometheusHandle>>() else {
         return HttpResponse::NotFound().finish();
     };
+    gauges::refresh(&state.store).await;
     HttpResponse::Ok()
         .insert_header((CONTENT_TYPE, "text/plain; version=0.0.4"))
         .body(handle.render())

@@ -9,6 +9,7 @@ pub mod balance;
 pub mod blobs;
 pub mod body;
 pub mod brake;
+mod gauges;
 pub mod jobs;
 pub mod leases;
 pub mod pair;

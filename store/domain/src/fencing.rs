@@ -68,6 +68,20 @@ pub enum Operation {
 }
 
 impl Operation {
+    /// Its word in metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Progress => "progress",
+            Self::Grant => "grant",
+            Self::Event => "event",
+            Self::Artifact => "artifact",
+            Self::Commit => "commit",
+            Self::Fail => "fail",
+            Self::Release => "release",
+            Self::GiveBack => "give_back",
+        }
+    }
+
     /// Whether the commit token must be presented.
     pub fn needs_token(self) -> bool {
         match self {

@@ -3,11 +3,13 @@
 //! A lease that has run out is shown as lost, also before any sweep has seen it.
 
 mod accounts;
+mod gauges;
 mod jobs;
 mod journal;
 mod sessions;
 
 pub use accounts::{Balance, DeviceView};
+pub use gauges::{LiveAttempts, QueueDepth, Slots};
 pub use jobs::{AttemptView, JobFilter, JobView, OutputView, Posted};
 pub use journal::{ArtifactView, EventView, SHOWN_EVENTS};
-pub use sessions::{HeldAttempt, QueueDepth, SessionView};
+pub use sessions::{HeldAttempt, SessionView};

@@ -1,4 +1,4 @@
-//! What a gateway re-reads about the sessions that it holds, and gauges that come from rows.
+//! What a gateway re-reads about the sessions that it holds.
 
 use fencepost_domain::attempt::AttemptStatus;
 use fencepost_domain::failure::FailureCode;
@@ -40,17 +40,6 @@ pub struct HeldAttempt {
     pub claimed: bool,
     /// Why it must stop.
     pub stop_reason: Option<String>,
-}
-
-/// How much waits, by service.
-#[derive(Debug, Clone, PartialEq)]
-pub struct QueueDepth {
-    /// The service.
-    pub service: String,
-    /// How many jobs wait.
-    pub waiting: i64,
-    /// How long the oldest has waited, in seconds.
-    pub oldest_seconds: f64,
 }
 
 impl Store {
@@ -136,22 +125,5 @@ impl Store {
             }))
         });
         Ok(ended.collect())
-    }
-
-    /// What waits, by service.
-    pub async fn queue_depth(&self) -> Result<Vec<QueueDepth>, StoreError> {
-        self.read("queue_depth", |mut conn| async move {
-            sqlx::query_as!(
-                QueueDepth,
-                r#"-- queue_depth
-                select service, count(*) as "waiting!",
-                    coalesce(extract(epoch from authority_now() - min(created_at)), 0)::float8
-                        as "oldest_seconds!"
-                from jobs where queue_key is not null or wake_at is not null group by service"#
-            )
-            .fetch_all(&mut *conn)
-            .await
-        })
-        .await
     }
 }
