@@ -186,6 +186,11 @@ pub struct StopAttempt(pub Stopping);
 #[rtype(result = "()")]
 pub struct SessionRefresh(pub SessionView);
 
+/// Sweeper → session, through the registry: what the device kept under this handle is to go.
+#[derive(Debug, Clone, Message)]
+#[rtype(result = "()")]
+pub struct ReapWorkspace(pub String);
+
 /// Registry → session: a newer session of the device is current.
 #[derive(Debug, Clone, Copy, Message)]
 #[rtype(result = "()")]

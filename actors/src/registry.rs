@@ -7,10 +7,13 @@ use actix::{Actor, Addr, Context, Handler, Message, MessageResult};
 use fencepost_domain::ids::{DeviceId, SessionNumber};
 use fencepost_store::FinalizedAttempt;
 use fencepost_store::tx::cancel_job::Stopping;
+use fencepost_store::tx::reap_workspaces::Reap;
 use fencepost_store::views::SessionView;
 use serde_json::json;
 
-use crate::messages::{AttemptFinalized, SessionRefresh, Snapshot, StopAttempt, Superseded};
+use crate::messages::{
+    AttemptFinalized, ReapWorkspace, SessionRefresh, Snapshot, StopAttempt, Superseded,
+};
 use crate::session::DeviceSession;
 use crate::supervision::refused;
 use crate::system::ShutDown;
@@ -69,6 +72,11 @@ pub struct ListSessions;
 #[derive(Message)]
 #[rtype(result = "()")]
 pub struct RouteRefresh(pub Vec<SessionView>);
+
+/// Sweeper → registry: these devices are to reap.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct RouteReaps(pub Vec<Reap>);
 
 impl Registry {
     fn find(&self, device: DeviceId) -> Option<&Addr<DeviceSession>> {
@@ -147,6 +155,19 @@ impl Handler<RouteStop> for Registry {
         if session.is_some_and(|session| session.try_send(StopAttempt(stop.0)).is_err()) {
             // Every progress reply and the next sweep carry it too.
             refused("session");
+        }
+    }
+}
+
+impl Handler<RouteReaps> for Registry {
+    type Result = ();
+    fn handle(&mut self, reaps: RouteReaps, _: &mut Self::Context) {
+        for reap in reaps.0 {
+            let session = self.find(reap.device);
+            if session.is_some_and(|one| one.try_send(ReapWorkspace(reap.handle)).is_err()) {
+                // Said again to the device's next session, or after a while.
+                refused("session");
+            }
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::finalizer::Finalizer;
 use crate::health::LoopHealth;
 use crate::matcher::Matcher;
 use crate::messages::{Nudge, Snapshot, TakeOver};
-use crate::registry::{ListSessions, Registry, RouteEnds, RouteRefresh};
+use crate::registry::{ListSessions, Registry, RouteEnds, RouteReaps, RouteRefresh};
 use crate::settings::ActorSettings;
 use crate::supervision::{Handle, refused};
 use crate::system::ShutDown;
@@ -154,7 +154,11 @@ impl SweeperLinks {
         if connected.is_empty() {
             return Ok(());
         }
-        let views = self.store.sessions(connected).await?;
+        let views = self.store.sessions(connected.clone()).await?;
+        let reaps = self.store.claim_reaps(connected, BATCH).await?;
+        if !reaps.is_empty() && self.registry.try_send(RouteReaps(reaps)).is_err() {
+            tracing::debug!("devices are told again what to reap");
+        }
         if self.registry.try_send(RouteRefresh(views)).is_err() {
             tracing::debug!("the next sweep reads them again");
         }

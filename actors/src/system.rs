@@ -23,7 +23,8 @@ use crate::matcher::{Matcher, POLL};
 use crate::messages::{Nudge, Snapshot};
 use crate::registry::{ListSessions, Registry, RouteEnds, RouteStop};
 use crate::session::{
-    ArtifactCall, DeviceSession, EventCall, Neighbours, OfferLinks, Outside, ProgressCall, Records,
+    ArtifactCall, DeviceSession, EventCall, HandOffCall, Neighbours, OfferLinks, Outside,
+    ProgressCall, ReapedCall, Records,
 };
 use crate::settings::ActorSettings;
 use crate::shared::{ClockCall, DeviceCall, JobCall, KeyCall, PlaceCall, SharedCalls, SubmitCall};
@@ -346,6 +347,8 @@ fn records(core: &Arbiter, store: &Store) -> Records {
         progress: batcher(core, ProgressCall(store.clone())),
         events: batcher(core, EventCall(store.clone())),
         artifacts: batcher(core, ArtifactCall(store.clone())),
+        hand_offs: batcher(core, HandOffCall(store.clone())),
+        reaped: batcher(core, ReapedCall(store.clone())),
     }
 }
 

@@ -112,6 +112,7 @@ impl WhereFacts {
 fn statuses(operation: Operation) -> Vec<&'static str> {
     match operation {
         Operation::Commit => vec!["uploading"],
+        Operation::Retain => vec!["succeeded", "failed", "lost", "cancelled"],
         Operation::Progress
         | Operation::Grant
         | Operation::Event

@@ -48,6 +48,7 @@ pub(crate) struct AttemptRow {
     pub(crate) leased_at: OffsetDateTime,
     pub(crate) run_deadline: OffsetDateTime,
     pub(crate) final_answer: Option<FinalAnswer>,
+    pub(crate) hand_off: Option<FinalAnswer>,
     pub(crate) verification_epoch: i64,
     pub(crate) verification_started_at: Option<OffsetDateTime>,
     pub(crate) verify_until: Option<OffsetDateTime>,
@@ -67,7 +68,7 @@ pub struct Declared {
     pub size_bytes: i64,
 }
 
-/// The stored commit, fail or release of an attempt, with who wrote it.
+/// A stored commit, fail, release or hand-off of an attempt, with who wrote it.
 #[derive(Debug, Clone)]
 pub(crate) struct FinalAnswer {
     pub(crate) operation: String,
@@ -159,6 +160,7 @@ macro_rules! select_pairs {
             a.replaced_epoch, a.replaced_digest, a.resumes as "resumes?",
             a.leased_at as "leased_at?",
             a.run_deadline as "run_deadline?", a.final_operation, a.final_epoch, a.final_digest, a.final_content,
+            a.retain_epoch, a.retain_digest, a.retain_content,
             a.declared_key, a.declared_sha256, a.declared_size_bytes,
             a.verification_epoch as "verification_epoch?", a.verification_started_at,
             a.verify_until, a.failure_code, a.failure_message,
@@ -231,6 +233,9 @@ pub(crate) struct PairRecord {
     pub(crate) final_epoch: Option<i64>,
     pub(crate) final_digest: Option<Vec<u8>>,
     pub(crate) final_content: Option<Vec<u8>>,
+    pub(crate) retain_epoch: Option<i64>,
+    pub(crate) retain_digest: Option<Vec<u8>>,
+    pub(crate) retain_content: Option<Vec<u8>>,
     pub(crate) declared_key: Option<String>,
     pub(crate) declared_sha256: Option<Vec<u8>>,
     pub(crate) declared_size_bytes: Option<i64>,
@@ -285,6 +290,15 @@ impl PairRecord {
             }),
             None => None,
         };
+        let hand_off = match self.retain_epoch {
+            Some(epoch) => Some(FinalAnswer {
+                operation: "retain".to_owned(),
+                epoch,
+                digest: CommitTokenDigest::from_bytes(&self.retain_digest?)?,
+                content: self.retain_content?,
+            }),
+            None => None,
+        };
         let declared = match self.declared_key {
             Some(object_key) => Some(Declared {
                 object_key,
@@ -320,6 +334,7 @@ impl PairRecord {
             leased_at: self.leased_at?,
             run_deadline: self.run_deadline?,
             final_answer,
+            hand_off,
             verification_epoch: self.verification_epoch?,
             verification_started_at: self.verification_started_at,
             verify_until: self.verify_until,

@@ -7,6 +7,7 @@ use std::time::Duration;
 use fencepost_domain::attempt::Phase;
 use fencepost_domain::failure::FailureCode;
 use fencepost_store::tx::lease_round::Cursor;
+use fencepost_store::tx::reap_workspaces::Reap;
 use fencepost_store::tx::settle_commit::Settle;
 use fencepost_store::{Store, StoreError};
 use fencepost_tests::world::{SERVICES, good};
@@ -21,7 +22,7 @@ struct Ground {
 }
 
 /// Every transaction that takes more than one lock, or one that others take too.
-const CALLS: [&str; 21] = [
+const CALLS: [&str; 24] = [
     "submit",
     "add credit",
     "lease",
@@ -43,6 +44,9 @@ const CALLS: [&str; 21] = [
     "grant",
     "events",
     "artifacts",
+    "hand off",
+    "claim reaps",
+    "reaped",
 ];
 
 /// Runs a transaction on the ground's leases, in their order.
@@ -76,6 +80,10 @@ async fn call(name: &str, ground: Ground) -> Result<(), StoreError> {
         "cancel first" => store.cancel_job(world.org, leases[0].job).await.map(drop),
         "cancel second" => store.cancel_job(world.org, leases[1].job).await.map(drop),
         "expire" => store.expire_due(10, &SERVICES).await.map(drop),
+        "claim reaps" => {
+            let connected = vec![(mac.id, mac.session)];
+            store.claim_reaps(connected, 10).await.map(drop)
+        }
         "tend" => store.tend_queue(10).await.map(drop),
         _ => call_with_leases(name, store, leases).await,
     }
@@ -128,6 +136,13 @@ async fn call_with_leases(name: &str, store: &Store, leases: &[Lease]) -> Result
                 .map(drop)
         }
         "grant" => store.grant_objects(leases[0].claim()).await.map(drop),
+        _ => call_beside_leases(name, store, leases).await,
+    }
+}
+
+/// What is written besides the lease itself.
+async fn call_beside_leases(name: &str, store: &Store, leases: &[Lease]) -> Result<(), StoreError> {
+    match name {
         "events" => {
             let events = leases.iter().map(|one| one.event(0)).collect();
             store.write_events(events).await.map(drop)
@@ -136,6 +151,20 @@ async fn call_with_leases(name: &str, store: &Store, leases: &[Lease]) -> Result
             let artifact = |one: &Lease| one.artifact("encoder.log", &granted_key(one));
             let artifacts = leases.iter().map(artifact).collect();
             store.write_artifacts(artifacts).await.map(drop)
+        }
+        "hand off" => {
+            let hand_offs = leases.iter().map(|one| one.hand_off("")).collect();
+            store.hand_off(hand_offs).await.map(drop)
+        }
+        "reaped" => {
+            let reap = |one: &Lease| Reap {
+                device: one.device,
+                handle: one.attempt.to_string(),
+            };
+            store
+                .reaped(leases.iter().map(reap).collect())
+                .await
+                .map(drop)
         }
         other => panic!("there is no {other}"),
     }

@@ -21,6 +21,7 @@ mod progress;
 mod races;
 mod replay;
 mod requests;
+mod retention;
 mod revoke;
 mod rounds;
 mod schema;

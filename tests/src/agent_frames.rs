@@ -1,6 +1,7 @@
 //! What an agent says about a lease. To say something wrong, change a copy of the offer first.
 
 use fencepost_domain::attempt::Phase;
+use fencepost_domain::duration::LeaseDuration;
 use fencepost_domain::ids::EventId;
 use fencepost_protocol::{AgentFrame, LeaseOffer, OutputDeclaration};
 
@@ -114,6 +115,16 @@ pub fn release(offer: &LeaseOffer) -> AgentFrame {
         lease: offer.lease(),
         commit_token: offer.commit_token.clone(),
         reason: "the owner is back".to_owned(),
+    }
+}
+
+/// This is what my attempt left, called after it.
+pub fn retain(offer: &LeaseOffer, retain_for: LeaseDuration) -> AgentFrame {
+    AgentFrame::Retain {
+        lease: offer.lease(),
+        commit_token: offer.commit_token.clone(),
+        handle: offer.attempt_id.to_string(),
+        retain_for,
     }
 }
 

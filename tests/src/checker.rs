@@ -2,7 +2,7 @@
 
 use sqlx::{Connection as _, PgConnection};
 
-const SENTENCES: [(&str, &str); 18] = [
+const SENTENCES: [(&str, &str); 19] = [
     (
         "a job has at most one live attempt",
         "select job_id::text from attempts where ended_at is null group by job_id having count(*) > 1",
@@ -130,6 +130,13 @@ const SENTENCES: [(&str, &str); 18] = [
              select attempt_id, lease_epoch, job_id from attempt_artifacts) e
          join attempts a on a.id = e.attempt_id
          where e.job_id <> a.job_id or e.lease_epoch > a.lease_epoch",
+    ),
+    (
+        "a workspace is of an attempt that has ended, on its device, and handed over or leaked",
+        "select w.handle from workspaces w join attempts a on a.id = w.attempt_id
+         where a.ended_at is null or w.device_id <> a.device_id
+             or (not w.leaked and a.retain_epoch is null)
+             or (w.leaked and w.reap_after <> w.recorded_at)",
     ),
     (
         "a live attempt is told to stop exactly while its job is being cancelled",

@@ -123,12 +123,13 @@ impl TestDb {
     /// Every row of every table whose content a decision could change, with the transaction that
     /// wrote it: equal before and after means that nothing at all was written.
     pub async fn rows(&self) -> Vec<String> {
-        const TABLES: [&str; 10] = [
+        const TABLES: [&str; 11] = [
             "jobs",
             "attempts",
             "attempt_events",
             "attempt_artifacts",
             "attempt_grants",
+            "workspaces",
             "postings",
             "outbox",
             "org_accounts",

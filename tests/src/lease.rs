@@ -7,11 +7,13 @@ use fencepost_domain::commit_token::CommitTokenDigest;
 use fencepost_domain::failure::FailureCode;
 use fencepost_domain::fencing::LeaseClaim;
 use fencepost_domain::ids::{DeviceId, EventId, InstanceId, SessionNumber};
+use fencepost_domain::retention::DEFAULT_RETENTION;
 use fencepost_domain::verification::Verdict;
 use fencepost_store::secrets::Credential;
 use fencepost_store::tx::begin_session::Held;
 use fencepost_store::tx::begin_verification::{CommitRequest, DeclaredOutput, VerificationTicket};
 use fencepost_store::tx::end_by_agent::{AgentEnd, AgentEndKind};
+use fencepost_store::tx::hand_off::HandOff;
 use fencepost_store::tx::lease_round::{LeasedAttempt, Pull};
 use fencepost_store::tx::record_progress::Progress;
 use fencepost_store::tx::settle_commit::Settle;
@@ -142,6 +144,16 @@ impl Lease {
         AgentEnd {
             claim: self.claim(),
             kind,
+        }
+    }
+
+    /// Its workspace, as its agent hands it over: a name after the attempt's id.
+    pub fn hand_off(&self, name: &str) -> HandOff {
+        HandOff {
+            claim: self.claim(),
+            token: self.digest(),
+            handle: format!("{}{name}", self.attempt),
+            retain_for: DEFAULT_RETENTION,
         }
     }
 

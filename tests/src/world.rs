@@ -20,6 +20,7 @@ use fencepost_store::tx::begin_verification::{CommitAnswer, CommitRequest, Verif
 use fencepost_store::tx::cancel_job::Cancelled;
 use fencepost_store::tx::end_by_agent::{AgentEnd, AgentEndAnswer};
 use fencepost_store::tx::expire_due::SweepReport;
+use fencepost_store::tx::hand_off::{HandOff, HandOffAnswer};
 use fencepost_store::tx::lease_round::Cursor;
 use fencepost_store::tx::place_output::Placed;
 use fencepost_store::tx::record_progress::ProgressAnswer;
@@ -367,6 +368,24 @@ impl World {
             .await
             .expect("writing runs");
         answers.pop().expect("one question, one answer")
+    }
+
+    /// Hands a workspace over.
+    pub async fn hand_off(&self, hand_off: &HandOff) -> HandOffAnswer {
+        let mut answers = self
+            .store
+            .hand_off(vec![hand_off.clone()])
+            .await
+            .expect("handing over runs");
+        answers.pop().expect("one question, one answer")
+    }
+
+    /// What the devices are told to reap.
+    pub async fn reaps(&self, devices: &[&Device]) -> Vec<String> {
+        let connected = devices.iter().map(|mac| (mac.id, mac.session)).collect();
+        let reaps = self.store.claim_reaps(connected, 100).await;
+        let reaps = reaps.expect("claiming runs").into_iter();
+        reaps.map(|reap| reap.handle).collect()
     }
 
     /// Ends an attempt as its agent says.

@@ -17,6 +17,7 @@ mod leasing;
 mod payloads;
 mod progress;
 mod real_agent;
+mod retention;
 mod secrets;
 mod sessions;
 mod slots;

@@ -14,6 +14,7 @@ use fencepost_domain::ids::{AttemptId, DeviceId, RequestId, SessionNumber};
 use fencepost_protocol::{GatewayFrame, Hello, close};
 use fencepost_store::Store;
 use fencepost_store::tx::lease_round::Pull;
+use fencepost_store::tx::reap_workspaces::Reap;
 
 use super::core::{Effect, SessionCore, send};
 use super::lanes::{Operation, OperationKind};
@@ -95,6 +96,7 @@ impl DeviceSession {
                 Effect::Send(envelope) => self.write(ToTransport::Send(envelope), ctx),
                 Effect::Greet(request, hello) => self.greet(request, *hello, ctx),
                 Effect::Pull(slots_free) => self.pull(slots_free, ctx),
+                Effect::Reaped(request, handle) => self.reaped(request, handle, ctx),
                 Effect::Run(operation) => self.run(*operation, ctx),
                 Effect::ProveEnded(attempts) => self.prove(attempts),
                 Effect::Nudge => self.nudge(),
@@ -174,6 +176,16 @@ impl DeviceSession {
         }
     }
 
+    fn reaped(&mut self, request: RequestId, handle: String, ctx: &mut Context<Self>) {
+        let device = self.device;
+        let gone = self.near.records.reaped.call(Reap { device, handle });
+        let answer = gone.into_actor(self).map(move |known, session, ctx| {
+            let frame = known.map_or_else(|_| answers::trouble(), answers::done_again);
+            session.perform(vec![send(Some(request), None, frame)], ctx);
+        });
+        ctx.spawn(answer);
+    }
+
     fn run(&mut self, operation: Operation, ctx: &mut Context<Self>) {
         let attempt = operation.lease.attempt_id;
         let claim = operation.lease.claimed_by(self.device);
@@ -232,6 +244,10 @@ impl DeviceSession {
             OperationKind::Artifact(artifact) => {
                 let answer = records.artifacts.call(artifact);
                 Box::pin(async move { answers::to_artifact(answer.await.ok()) })
+            }
+            OperationKind::HandOff(hand_off) => {
+                let answer = records.hand_offs.call(hand_off);
+                Box::pin(async move { answers::to_hand_off(answer.await.ok()) })
             }
             OperationKind::Grant { name, direction } => {
                 let (store, links) = (self.near.store.clone(), self.near.links.clone());

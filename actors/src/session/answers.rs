@@ -10,6 +10,7 @@ use fencepost_protocol::{Code, Directive, GatewayFrame};
 use fencepost_store::FinalizedAttempt;
 use fencepost_store::tx::Refusal;
 use fencepost_store::tx::end_by_agent::AgentEndAnswer;
+use fencepost_store::tx::hand_off::HandOffAnswer;
 use fencepost_store::tx::record_progress::{ProgressAnswer, Renewal};
 use fencepost_store::tx::write_events::{JournalAnswer, JournalRefusal};
 
@@ -63,9 +64,26 @@ pub(super) fn refused(operation: Operation, refusal: Refusal) -> GatewayFrame {
 
 /// Done, for the first time.
 pub(super) fn done() -> GatewayFrame {
+    done_again(false)
+}
+
+/// Done, perhaps not for the first time.
+pub(super) fn done_again(replayed: bool) -> GatewayFrame {
     GatewayFrame::Done {
-        replayed: false,
+        replayed,
         lease_remaining_ms: None,
+    }
+}
+
+/// The answer to a hand-off; `None` is trouble of ours.
+pub(super) fn to_hand_off(answer: Option<HandOffAnswer>) -> GatewayFrame {
+    match answer {
+        Some(HandOffAnswer::Done { replayed }) => done_again(replayed),
+        Some(HandOffAnswer::Refused(refusal)) => refused(Operation::Retain, refusal),
+        Some(HandOffAnswer::Invalid(problem)) => {
+            rejected(Code::InvalidRequest, Some(&problem.to_string()))
+        }
+        None => trouble(),
     }
 }
 

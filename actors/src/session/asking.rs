@@ -5,6 +5,7 @@ use fencepost_domain::fencing::LeaseClaim;
 use fencepost_protocol::{AgentFrame, OutputDeclaration};
 use fencepost_store::tx::begin_verification::{CommitRequest, DeclaredOutput};
 use fencepost_store::tx::end_by_agent::{AgentEnd, AgentEndKind};
+use fencepost_store::tx::hand_off::HandOff;
 use fencepost_store::tx::record_progress::Progress;
 use fencepost_store::tx::write_artifacts::NewArtifact;
 use fencepost_store::tx::write_events::NewEvent;
@@ -47,9 +48,9 @@ pub(super) fn operation(
             token: commit_token.digest(),
             output: declared(output)?,
         }),
-        record @ (AgentFrame::Event { .. } | AgentFrame::Artifact { .. }) => {
-            return record_of(record, claim);
-        }
+        record @ (AgentFrame::Event { .. }
+        | AgentFrame::Artifact { .. }
+        | AgentFrame::Retain { .. }) => return record_of(record, claim),
         end => OperationKind::End(AgentEnd {
             claim,
             kind: end_of(end)?,
@@ -89,6 +90,17 @@ fn record_of(frame: AgentFrame, claim: LeaseClaim) -> Result<OperationKind, &'st
             sha256: parse_hex(&sha256)
                 .ok_or("sha256 must be 64 hexadecimal digits in lower case")?,
             size_bytes: i64::try_from(size_bytes).map_err(|_| "size_bytes is too large")?,
+        })),
+        AgentFrame::Retain {
+            commit_token,
+            handle,
+            retain_for,
+            ..
+        } => Ok(OperationKind::HandOff(HandOff {
+            claim,
+            token: commit_token.digest(),
+            handle,
+            retain_for,
         })),
         _ => Err("the frame records nothing"),
     }

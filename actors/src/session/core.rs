@@ -29,6 +29,8 @@ pub(super) enum Effect {
     Greet(RequestId, Box<Hello>),
     /// Ask for work.
     Pull(u32),
+    /// Record that the device has deleted what it kept.
+    Reaped(RequestId, String),
     /// Write something about an attempt.
     Run(Box<Operation>),
     /// Ask for the proof that these have ended.
@@ -132,7 +134,7 @@ impl SessionCore {
 
     fn on_open_frame(&mut self, request_id: RequestId, frame: AgentFrame) -> Vec<Effect> {
         let Some(lease) = frame.lease() else {
-            return self.on_session_frame(request_id, &frame);
+            return self.on_session_frame(request_id, frame);
         };
         let kind = match operation(frame, lease.claimed_by(self.device)) {
             Ok(kind) => kind,
@@ -158,10 +160,11 @@ impl SessionCore {
         }
     }
 
-    fn on_session_frame(&mut self, request_id: RequestId, frame: &AgentFrame) -> Vec<Effect> {
+    fn on_session_frame(&mut self, request_id: RequestId, frame: AgentFrame) -> Vec<Effect> {
         match frame {
-            AgentFrame::Pull { slots_free } if !self.draining => vec![Effect::Pull(*slots_free)],
+            AgentFrame::Pull { slots_free } if !self.draining => vec![Effect::Pull(slots_free)],
             AgentFrame::Pull { .. } => vec![send(Some(request_id), None, GatewayFrame::NoWork)],
+            AgentFrame::Reaped { handle } => vec![Effect::Reaped(request_id, handle)],
             AgentFrame::Drain { .. } => {
                 self.draining = true;
                 vec![

@@ -10,7 +10,8 @@ use super::actor::DeviceSession;
 use super::answers;
 use super::core::send;
 use crate::messages::{
-    AttemptFinalized, FromFinalizer, FromMatcher, SessionRefresh, StopAttempt, Superseded,
+    AttemptFinalized, FromFinalizer, FromMatcher, ReapWorkspace, SessionRefresh, StopAttempt,
+    Superseded,
 };
 use crate::system::ShutDown;
 use crate::transport::FromTransport;
@@ -112,6 +113,14 @@ impl Handler<StopAttempt> for DeviceSession {
     fn handle(&mut self, message: StopAttempt, ctx: &mut Self::Context) {
         let effects = self.core.on_stop(&message.0, "buyer_cancelled");
         self.perform(effects.into_iter().collect(), ctx);
+    }
+}
+
+impl Handler<ReapWorkspace> for DeviceSession {
+    type Result = ();
+    fn handle(&mut self, message: ReapWorkspace, ctx: &mut Self::Context) {
+        let handle = message.0;
+        self.perform(vec![send(None, None, GatewayFrame::Reap { handle })], ctx);
     }
 }
 

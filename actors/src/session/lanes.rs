@@ -9,6 +9,7 @@ use fencepost_domain::ids::{AttemptId, RequestId};
 use fencepost_protocol::LeaseRef;
 use fencepost_store::tx::begin_verification::CommitRequest;
 use fencepost_store::tx::end_by_agent::AgentEnd;
+use fencepost_store::tx::hand_off::HandOff;
 use fencepost_store::tx::record_progress::Progress;
 use fencepost_store::tx::write_artifacts::NewArtifact;
 use fencepost_store::tx::write_events::NewEvent;
@@ -42,6 +43,8 @@ pub(super) enum OperationKind {
     Commit(CommitRequest),
     /// End the attempt as its agent says.
     End(AgentEnd),
+    /// Record what the attempt left on its device.
+    HandOff(HandOff),
     /// Return the offer.
     Decline,
     /// Sign another link.

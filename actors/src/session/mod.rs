@@ -15,4 +15,4 @@ mod slots;
 pub use actor::{DeviceSession, Neighbours};
 pub use offers::OfferLinks;
 pub use outside::{ClaimTold, Outside, Told};
-pub use records::{ArtifactCall, EventCall, ProgressCall, Records};
+pub use records::{ArtifactCall, EventCall, HandOffCall, ProgressCall, ReapedCall, Records};

@@ -126,6 +126,7 @@ impl Core {
             // Nothing of ours waits for these.
             GatewayFrame::EventOk { .. }
             | GatewayFrame::ArtifactOk { .. }
+            | GatewayFrame::Reap { .. }
             | GatewayFrame::DrainAck
             | GatewayFrame::Heartbeat
             | GatewayFrame::Unknown

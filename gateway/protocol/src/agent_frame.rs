@@ -2,8 +2,10 @@
 
 use fencepost_domain::attempt::Phase;
 use fencepost_domain::commit_token::CommitToken;
+use fencepost_domain::duration::LeaseDuration;
 use fencepost_domain::fencing::LeaseClaim;
 use fencepost_domain::ids::{AttemptId, DeviceId, EventId, InstanceId, JobId, RequestId};
+use fencepost_domain::retention::DEFAULT_RETENTION;
 use fencepost_domain::service::Capability;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -163,6 +165,25 @@ pub enum AgentFrame {
         #[serde(flatten)]
         lease: LeaseRef,
     },
+    /// My attempt has ended; this is what it left on this machine, and for how long I keep it. Needs
+    /// the lease under which it ended.
+    Retain {
+        /// The lease.
+        #[serde(flatten)]
+        lease: LeaseRef,
+        /// Its secret, which this uses up.
+        commit_token: CommitToken,
+        /// What I call it; begins with the attempt's id.
+        handle: String,
+        /// How long it is kept, such as `15m`.
+        #[serde(default = "default_retention")]
+        retain_for: LeaseDuration,
+    },
+    /// What was kept under this handle is gone.
+    Reaped {
+        /// What I called it.
+        handle: String,
+    },
     /// Give me no new work.
     Drain {
         /// `finish` what I hold or `release` it.
@@ -170,6 +191,10 @@ pub enum AgentFrame {
     },
     /// I am here.
     Heartbeat,
+}
+
+fn default_retention() -> LeaseDuration {
+    DEFAULT_RETENTION
 }
 
 /// The first frame of a session.
@@ -223,8 +248,13 @@ impl AgentFrame {
             | Self::Commit { lease, .. }
             | Self::Fail { lease, .. }
             | Self::Release { lease, .. }
+            | Self::Retain { lease, .. }
             | Self::Stopped { lease } => Some(*lease),
-            Self::Hello(_) | Self::Pull { .. } | Self::Drain { .. } | Self::Heartbeat => None,
+            Self::Hello(_)
+            | Self::Pull { .. }
+            | Self::Reaped { .. }
+            | Self::Drain { .. }
+            | Self::Heartbeat => None,
         }
     }
 }

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 pub enum Code {
     /// Progress, grant or accept by somebody who does not hold the lease.
     LeaseConflict,
-    /// Commit, fail or release by somebody who does not hold the lease, or other content than was
+    /// Commit, fail, release or retain by somebody who does not hold the lease, or other content than was
     /// stored.
     CommitConflict,
     /// An event or an artifact by somebody who does not hold the lease.
@@ -68,9 +68,14 @@ impl Code {
             (FenceViolation::ClockRegressed { .. }, _) => Self::ClockRegressed,
             (_, Operation::Progress | Operation::Grant) => Self::LeaseConflict,
             (_, Operation::Event | Operation::Artifact) => Self::RunLeaseConflict,
-            (_, Operation::Commit | Operation::Fail | Operation::Release | Operation::GiveBack) => {
-                Self::CommitConflict
-            }
+            (
+                _,
+                Operation::Commit
+                | Operation::Fail
+                | Operation::Release
+                | Operation::Retain
+                | Operation::GiveBack,
+            ) => Self::CommitConflict,
         }
     }
 

@@ -93,7 +93,7 @@ pub enum GatewayFrame {
         /// Why, for a person.
         message: String,
     },
-    /// Done (accept, decline, fail, release, stopped).
+    /// Done (accept, decline, fail, release, stopped, retain, reaped).
     Done {
         /// Whether this is the stored answer to an earlier identical request.
         replayed: bool,
@@ -118,6 +118,12 @@ pub enum GatewayFrame {
     Cancel {
         /// `buyer_cancelled` or `revoked`.
         reason: String,
+    },
+    /// What you kept under this handle has been kept long enough: delete it and say `reaped`, also if
+    /// you know nothing of it.
+    Reap {
+        /// What you called it.
+        handle: String,
     },
     /// No new work will be offered.
     DrainAck,

@@ -155,3 +155,30 @@ fn a_stranger_is_told_to_drop_it_and_a_holder_to_mend_it() {
     assert_eq!(Code::RunEventConflict.disposition(), Disposition::Fix);
     assert_eq!(Code::RunArtifactConflict.disposition(), Disposition::Fix);
 }
+
+#[test]
+fn a_hand_off_says_how_long_in_words_or_leaves_it_to_the_default() {
+    let frame = |retain_for: serde_json::Value| {
+        let mut text = json!({
+            "type": "retain",
+            "request_id": RequestId::new(),
+            "job_id": JobId::new(),
+            "attempt_id": AttemptId::new(),
+            "lease_epoch": 4,
+            "commit_token": CommitToken::from_entropy([0; TOKEN_BYTES]).expose(),
+            "handle": "h",
+        });
+        if !retain_for.is_null() {
+            text["retain_for"] = retain_for;
+        }
+        serde_json::from_value::<AgentEnvelope>(text).map(|envelope| match envelope.frame {
+            AgentFrame::Retain { retain_for, .. } => retain_for.to_string(),
+            other => panic!("{other:?}"),
+        })
+    };
+    assert_eq!(frame(json!("90s")).unwrap(), "90s");
+    assert_eq!(frame(json!(null)).unwrap(), "15m");
+    for wrong in [json!("25h"), json!("0s"), json!(900)] {
+        assert!(frame(wrong).is_err());
+    }
+}

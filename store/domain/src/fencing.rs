@@ -65,6 +65,8 @@ pub enum Operation {
     Release,
     /// Give back a claim whose secret never arrived, by the claim's request id.
     GiveBack,
+    /// Hand over what the attempt left, after its end (see [`crate::retention`]).
+    Retain,
 }
 
 impl Operation {
@@ -86,7 +88,12 @@ impl Operation {
     pub fn needs_token(self) -> bool {
         match self {
             Self::Progress | Self::Grant | Self::GiveBack => false,
-            Self::Event | Self::Artifact | Self::Commit | Self::Fail | Self::Release => true,
+            Self::Event
+            | Self::Artifact
+            | Self::Commit
+            | Self::Fail
+            | Self::Release
+            | Self::Retain => true,
         }
     }
 
@@ -94,6 +101,7 @@ impl Operation {
     fn allowed_in(self, status: AttemptStatus) -> bool {
         match self {
             Self::Commit => status == AttemptStatus::Uploading,
+            Self::Retain => !status.is_live(),
             Self::Progress
             | Self::Grant
             | Self::Event

@@ -22,6 +22,7 @@ pub mod journal;
 pub mod ledger;
 pub mod matcher;
 pub mod replay;
+pub mod retention;
 pub mod service;
 pub mod supersede;
 pub mod text;

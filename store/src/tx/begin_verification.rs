@@ -303,7 +303,11 @@ fn stored_answer(pair: &Pair, one: &CommitRequest, answer: &FinalAnswer) -> Opti
         });
     }
     // The last writer of an attempt that was cancelled under it learns the verdict.
-    let last_writer = fence.digest.as_ref() == Some(&one.token) && one.claim.epoch <= fence.epoch;
+    let last_digest = match &pair.attempt.hand_off {
+        Some(hand_off) => Some(&hand_off.digest),
+        None => fence.digest.as_ref(),
+    };
+    let last_writer = last_digest == Some(&one.token) && one.claim.epoch <= fence.epoch;
     match pair.ended() {
         Some(ended) if last_writer && fence.status == AttemptStatus::Cancelled => {
             Some(Draft::Ended(ended, true))
