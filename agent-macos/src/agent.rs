@@ -24,6 +24,7 @@ use crate::connection::{Connection, DialError, Heard};
 use crate::core::Core;
 use crate::credential::DeviceToken;
 use crate::jobs::{JobEvent, Jobs};
+use crate::kept::KeptRuns;
 use crate::machine::Machine;
 use crate::outbox::Outbox;
 use crate::state_dir::StateDirError;
@@ -83,6 +84,8 @@ pub struct Parts {
     pub jobs: Jobs,
     /// The outbox.
     pub outbox: Outbox,
+    /// What failed runs left.
+    pub kept: KeptRuns,
     /// This machine.
     pub machine: Machine,
     /// What `status` shows.
@@ -133,8 +136,8 @@ impl Agent {
     /// # Errors
     /// The operating system gives no thread.
     pub fn new(parts: Parts) -> Result<Self, RunError> {
-        let writing =
-            Writing::start(parts.outbox).map_err(|error| RunError::System(error.to_string()))?;
+        let writing = Writing::start(parts.outbox, parts.kept)
+            .map_err(|error| RunError::System(error.to_string()))?;
         Ok(Self {
             core: parts.core,
             jobs: parts.jobs,

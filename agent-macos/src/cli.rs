@@ -4,6 +4,7 @@ use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand};
+use fencepost_domain::duration::LeaseDuration;
 use fencepost_media::Overrides;
 use tokio::runtime::Handle;
 
@@ -85,6 +86,9 @@ struct RunArgs {
     /// Use this ffprobe [default: the one beside ffmpeg]
     #[arg(long, value_name = "PATH")]
     ffprobe: Option<PathBuf>,
+    /// How long to keep the log of a run that failed; 0 keeps nothing
+    #[arg(long, value_name = "TIME", default_value = "15m", value_parser = parse_retention)]
+    retain_failed_for: Retention,
     /// When the gateway says to stay away (this device was revoked, or another copy of this agent
     /// took over), do so until stopped, instead of ending: for launchd and others that would start
     /// the agent again
@@ -93,6 +97,19 @@ struct RunArgs {
     /// How log lines look
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     log: LogFormat,
+}
+
+/// How long something is kept, if at all.
+#[derive(Debug, Clone, Copy)]
+struct Retention(Option<LeaseDuration>);
+
+fn parse_retention(text: &str) -> Result<Retention, String> {
+    if text == "0" {
+        return Ok(Retention(None));
+    }
+    let kept: Result<LeaseDuration, _> = text.parse();
+    kept.map(|kept| Retention(Some(kept)))
+        .map_err(|error| error.problem)
 }
 
 /// Show whether the agent runs and what it holds.
@@ -129,6 +146,7 @@ async fn run(args: RunArgs, workers: Handle) -> Result<(), Failure> {
             ffmpeg: args.ffmpeg,
             ffprobe: args.ffprobe,
         },
+        retain_failed_for: args.retain_failed_for.0,
         supervised: args.supervised,
     };
     Ok(Box::pin(run::run(settings, workers)).await?)

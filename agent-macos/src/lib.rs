@@ -26,6 +26,7 @@ pub mod credential;
 pub mod http;
 pub mod job_runner;
 pub mod jobs;
+pub mod kept;
 pub mod lease;
 pub mod logging;
 pub mod machine;

@@ -13,9 +13,10 @@
 //! }
 //! ```
 //!
-//! `lease_epoch` and `commit_token` are the pair to present; `pending` is written **before** it is
-//! sent, and is one of `commit {output}`, `fail {failure_code, message}`, `release {reason}`. It is
-//! absent while there is still work to do. A restarted agent has no work any more, so it hands back
+//! `events` are journal entries that are not answered, each with the pair that it was first said
+//! under. `lease_epoch` and `commit_token` are the pair to present; `pending` is written **before** it is
+//! sent, and is one of `commit {output}`, `fail {failure_code, message}`, `release {reason}` and,
+//! once a failure is answered, `retain {handle, retain_for}`. It is absent while there is still work to do. A restarted agent has no work any more, so it hands back
 //! what has no `pending` and repeats, word for word, what has.
 
 use std::fs;
@@ -24,9 +25,11 @@ use std::path::PathBuf;
 
 use fencepost_domain::attempt::Phase;
 use fencepost_domain::commit_token::CommitToken;
-use fencepost_domain::ids::{AttemptId, JobId};
+use fencepost_domain::duration::LeaseDuration;
+use fencepost_domain::ids::{AttemptId, EventId, JobId};
 use fencepost_protocol::{AgentFrame, LeaseRef, OutputDeclaration};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::reserve::{Reserve, is_full};
 use crate::state_dir::{StateDirError, io_at, write_atomically};
@@ -46,9 +49,32 @@ pub struct LeaseRecord {
     pub object_key: String,
     /// How far the work is.
     pub phase: Phase,
+    /// Journal entries that are not answered.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<PendingEvent>,
     /// What was said and not answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending: Option<Pending>,
+}
+
+/// A journal entry, with the pair that it is said under.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PendingEvent {
+    /// Its id, the same whenever it is said.
+    pub event_id: EventId,
+    /// Its number.
+    pub seq: i64,
+    /// What happened.
+    pub kind: String,
+    /// What there is to say about it.
+    pub payload: Value,
+    /// The epoch that it is said under.
+    pub lease_epoch: i64,
+    /// The secret that goes with it.
+    pub commit_token: CommitToken,
+    /// Whether the pair that it was first said under was refused.
+    #[serde(default)]
+    pub again: bool,
 }
 
 /// The last word about an attempt, without the lease it is said under.
@@ -71,6 +97,13 @@ pub enum Pending {
     Release {
         /// Why.
         reason: String,
+    },
+    /// It has failed, and this is what it left.
+    Retain {
+        /// What we call it.
+        handle: String,
+        /// How long it is kept.
+        retain_for: LeaseDuration,
     },
 }
 
@@ -96,6 +129,12 @@ impl Pending {
                 lease,
                 commit_token,
                 reason,
+            },
+            Self::Retain { handle, retain_for } => AgentFrame::Retain {
+                lease,
+                commit_token,
+                handle,
+                retain_for,
             },
         }
     }
@@ -200,6 +239,7 @@ mod tests {
             commit_token: CommitToken::from_entropy([5; TOKEN_BYTES]),
             object_key: "outputs/j/a/output.mp4".to_owned(),
             phase: Phase::Uploading,
+            events: Vec::new(),
             pending,
         }
     }

@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
+use fencepost_domain::duration::LeaseDuration;
 use fencepost_domain::ids::InstanceId;
 use fencepost_media::{MediaFailure, Overrides, Roster, StopSignal};
 use tokio::runtime::Handle;
@@ -14,6 +16,7 @@ use crate::core::{Core, Identity};
 use crate::credential::{CredentialError, DeviceFile};
 use crate::job_runner::Shop;
 use crate::jobs::Jobs;
+use crate::kept::KeptRuns;
 use crate::machine::Machine;
 use crate::outbox::Outbox;
 use crate::runner::Runner;
@@ -31,6 +34,8 @@ pub struct Settings {
     pub slots: u32,
     /// Which FFmpeg.
     pub tools: Overrides,
+    /// How long the log of a failed run is kept; not at all if nothing.
+    pub retain_failed_for: Option<LeaseDuration>,
     /// When told to stay away, wait to be stopped instead of ending: whoever supervises the agent
     /// would only start it again.
     pub supervised: bool,
@@ -88,7 +93,12 @@ pub async fn run(settings: Settings, workers: Handle) -> Result<(), StartError> 
         capabilities: runner.capabilities(),
     };
     let board = Board::new(state.status_file(), first_status(&device, &identity));
-    let core = Core::new(identity, outbox.load()?, clock::now());
+    let kept = KeptRuns::new(state.kept()?);
+    let retain_for = settings.retain_failed_for;
+    let left = kept.load(retain_for.map_or(Duration::ZERO, LeaseDuration::std))?;
+    let now = clock::now();
+    let mut core = Core::new(identity, outbox.load()?, now);
+    core.keep_for(retain_for, left, now);
     let session_url = gateway.session_url()?;
     let client = http::client(&gateway)?;
     let shop = Arc::new(Shop {
@@ -106,6 +116,7 @@ pub async fn run(settings: Settings, workers: Handle) -> Result<(), StartError> 
         core,
         jobs,
         outbox,
+        kept,
         machine,
         board,
         session_url,

@@ -6,6 +6,7 @@
 //! status.json            what `status` shows, rewritten by `run`
 //! leases/<attempt>.json  what we hold and what is not answered yet (see outbox)  0600
 //! work/<attempt>/        one private folder per attempt                          0700
+//! kept/<attempt>/        logs of failed runs, for a while                         0700
 //! children/              running encoders, for the next run if this one is killed
 //! reserve                room for `leases/` when the disk is full
 //! ```
@@ -73,6 +74,11 @@ impl StateDir {
     /// The outbox; made if missing.
     pub fn leases(&self) -> Result<PathBuf, StateDirError> {
         self.folder("leases")
+    }
+
+    /// Where logs of failed runs are kept; made if missing.
+    pub fn kept(&self) -> Result<PathBuf, StateDirError> {
+        self.folder("kept")
     }
 
     /// Where running children are entered; made if missing.

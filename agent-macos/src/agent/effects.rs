@@ -27,6 +27,8 @@ impl Agent {
         match effect {
             Effect::Persist(record) => self.writing.put(record),
             Effect::Forget(attempt) => self.writing.remove(attempt),
+            Effect::Keep(attempt, log) => self.writing.keep(attempt, log),
+            Effect::Reap(attempt) => self.writing.reap(attempt),
             Effect::StartJob { work, deadline } => self.jobs.start(*work, deadline),
             Effect::MoveDeadline(attempt, deadline) => self.jobs.move_deadline(attempt, deadline),
             Effect::StopJob(attempt) => self.jobs.stop(attempt),
@@ -50,6 +52,9 @@ impl Agent {
     /// bad, but the lease in memory still holds: losing it for the disk's sake would only make it
     /// worse.
     pub(super) fn on_written(&mut self, written: &Written) {
+        if written.is_reaped() {
+            self.core.on_reaped(written.attempt(), clock::now());
+        }
         if let Some(error) = &written.trouble {
             tracing::error!(error, "the outbox cannot be written");
             self.board.now.last_error = Some(error.clone());

@@ -15,6 +15,7 @@ use fencepost_domain::ids::AttemptId;
 use fencepost_protocol::{AgentEnvelope, AgentFrame};
 use tokio::sync::mpsc as channel;
 
+use crate::kept::KeptRuns;
 use crate::outbox::{LeaseRecord, Outbox};
 use crate::state_dir::StateDirError;
 use crate::status::{self, Status};
@@ -25,16 +26,30 @@ const CLOSE_TIME: Duration = Duration::from_secs(3);
 enum Order {
     Put(Box<LeaseRecord>),
     Remove(AttemptId),
+    Keep(AttemptId, String),
+    Reap(AttemptId),
     Show(std::path::PathBuf, Box<Status>),
 }
 
-/// A record is on disk, or was refused by it: both is the end of waiting.
+/// A record is on disk, or was refused by it: both is the end of waiting. Or what was kept is gone.
 #[derive(Debug)]
 pub(super) struct Written {
     attempt: AttemptId,
-    epoch: i64,
+    /// The record's epoch; none where something was deleted.
+    epoch: Option<i64>,
     /// What went wrong.
     pub(super) trouble: Option<String>,
+}
+
+impl Written {
+    /// Whether what was kept of the attempt is gone.
+    pub(super) fn is_reaped(&self) -> bool {
+        self.epoch.is_none() && self.trouble.is_none()
+    }
+
+    pub(super) fn attempt(&self) -> AttemptId {
+        self.attempt
+    }
 }
 
 /// The writer's end at the agent.
@@ -50,12 +65,12 @@ pub(super) struct Writing {
 
 impl Writing {
     /// Starts the thread.
-    pub(super) fn start(outbox: Outbox) -> std::io::Result<Self> {
+    pub(super) fn start(outbox: Outbox, kept: KeptRuns) -> std::io::Result<Self> {
         let (orders, taken) = mpsc::channel();
         let (report, written) = channel::unbounded_channel();
         thread::Builder::new()
             .name("outbox".to_owned())
-            .spawn(move || work(&outbox, &taken, &report))?;
+            .spawn(move || work((&outbox, &kept), &taken, &report))?;
         Ok(Self {
             orders: Some(orders),
             written,
@@ -80,6 +95,16 @@ impl Writing {
                 .is_none_or(|lease| lease.attempt_id != attempt)
         });
         self.order(Order::Remove(attempt));
+    }
+
+    /// Keeps the log of a run that failed.
+    pub(super) fn keep(&mut self, attempt: AttemptId, log: String) {
+        self.order(Order::Keep(attempt, log));
+    }
+
+    /// Deletes what was kept of a run; [`Writing::next`] says when it is gone.
+    pub(super) fn reap(&mut self, attempt: AttemptId) {
+        self.order(Order::Reap(attempt));
     }
 
     /// Writes what `status` shows.
@@ -112,12 +137,14 @@ impl Writing {
 
     /// Takes note; gives what may be said now, in the order it was to be said.
     pub(super) fn on_written(&mut self, written: &Written) -> Vec<AgentEnvelope> {
-        if let Some(count) = self.waiting.get_mut(&written.attempt) {
+        if let Some(epoch) = written.epoch
+            && let Some(count) = self.waiting.get_mut(&written.attempt)
+        {
             *count -= 1;
             if *count == 0 {
                 self.waiting.remove(&written.attempt);
             }
-            self.on_disk.insert(written.attempt, written.epoch);
+            self.on_disk.insert(written.attempt, epoch);
         }
         let kept = std::mem::take(&mut self.kept_back);
         let sayable = kept.into_iter().filter_map(|said| self.sayable(said));
@@ -157,7 +184,7 @@ impl Writing {
 }
 
 fn work(
-    outbox: &Outbox,
+    (outbox, kept): (&Outbox, &KeptRuns),
     orders: &mpsc::Receiver<Order>,
     report: &channel::UnboundedSender<Written>,
 ) {
@@ -166,7 +193,7 @@ fn work(
             Order::Put(record) => {
                 let written = Written {
                     attempt: record.attempt_id,
-                    epoch: record.lease_epoch,
+                    epoch: Some(record.lease_epoch),
                     trouble: trouble(outbox.put(&record)),
                 };
                 // Nobody listens only when the agent is going down.
@@ -176,6 +203,19 @@ fn work(
                 if let Some(trouble) = trouble(outbox.remove(attempt)) {
                     tracing::error!(attempt.id = %attempt, trouble, "a lease file stays");
                 }
+            }
+            Order::Keep(attempt, log) => {
+                if let Some(trouble) = trouble(kept.keep(attempt, &log)) {
+                    tracing::error!(attempt.id = %attempt, trouble, "a failed run is not kept");
+                }
+            }
+            Order::Reap(attempt) => {
+                let written = Written {
+                    attempt,
+                    epoch: None,
+                    trouble: trouble(kept.reap(attempt)),
+                };
+                let _ = report.send(written);
             }
             Order::Show(path, status) => {
                 if let Some(trouble) = trouble(status::write(&path, &status)) {

@@ -61,7 +61,8 @@ impl Core {
             State::Offered { .. } | State::Working { .. } => true,
             State::Settling(settling) => match settling.pending {
                 Pending::Fail { .. } | Pending::Release { .. } => self.may_speak(),
-                Pending::Commit { .. } => false,
+                // These wait in the outbox.
+                Pending::Commit { .. } | Pending::Retain { .. } => false,
             },
         };
         self.draining && self.running.is_empty() && !self.held.values().any(waits)

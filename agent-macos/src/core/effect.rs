@@ -17,6 +17,10 @@ pub enum Effect {
     Persist(Box<LeaseRecord>),
     /// Remove it from disk.
     Forget(AttemptId),
+    /// Keep this log of a run that failed.
+    Keep(AttemptId, String),
+    /// Delete what was kept of a run; its end is reported.
+    Reap(AttemptId),
     /// Begin to work.
     StartJob {
         /// What to do.

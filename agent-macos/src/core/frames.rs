@@ -4,6 +4,7 @@ use fencepost_domain::service::ServiceName;
 use fencepost_protocol::{
     AgentFrame, Directive, GatewayEnvelope, GatewayFrame, Hello, LeaseOffer, LeaseRef, PROTOCOL,
 };
+use serde_json::json;
 
 use super::effect::FreshLink;
 use super::held::{Held, State};
@@ -78,6 +79,7 @@ impl Core {
             GatewayFrame::Busy { retry_after_ms } => {
                 self.on_rejected(asked, lease, &Refusal::busy(retry_after_ms), now);
             }
+            GatewayFrame::Reap { handle } => self.on_reap(handle, now),
             GatewayFrame::Disabled => self.effects.push(Effect::Exit(Farewell::Revoked)),
             GatewayFrame::UpgradeRequired => self.on_outdated(),
             about => {
@@ -119,13 +121,17 @@ impl Core {
                 tracing::warn!(attempt.id = %attempt, code, message, "the commit was rejected");
                 self.on_settled(lease, now);
             }
+            GatewayFrame::EventOk { .. } => {
+                if let Some(Kind::Event(event)) = asked.map(|asked| asked.kind) {
+                    self.on_event_answered(attempt, event, now);
+                }
+            }
             GatewayFrame::Cancel { reason } => self.on_cancel(lease, &reason, now),
             GatewayFrame::Granted { url, object_key } => {
                 self.on_granted(lease, FreshLink { url, object_key });
             }
             // Nothing of ours waits for these.
-            GatewayFrame::EventOk { .. }
-            | GatewayFrame::ArtifactOk { .. }
+            GatewayFrame::ArtifactOk { .. }
             | GatewayFrame::Reap { .. }
             | GatewayFrame::DrainAck
             | GatewayFrame::Heartbeat
@@ -187,6 +193,8 @@ impl Core {
         );
         self.held
             .insert(lease.attempt_id, Held::offered(offer, now));
+        let what = json!({ "service": offer.service, "agent": self.identity.agent_version });
+        self.note(lease.attempt_id, "run.started", what);
         self.persist(lease.attempt_id);
         self.send(Some(Kind::Accept), AgentFrame::OfferAccept { lease }, now);
         self.maybe_pull(now);

@@ -8,7 +8,7 @@ use super::room::bytes_needed;
 use super::{HeldView, Work};
 use crate::clock::Moment;
 use crate::lease::Lease;
-use crate::outbox::{LeaseRecord, Pending};
+use crate::outbox::{LeaseRecord, Pending, PendingEvent};
 
 /// A lease and what is being done about it.
 #[derive(Debug)]
@@ -19,6 +19,13 @@ pub(super) struct Held {
     phase: Phase,
     pub(super) state: State,
     pub(super) renewal: Renewal,
+    /// Journal entries that are not answered, and the number of the next.
+    pub(super) events: Vec<PendingEvent>,
+    pub(super) next_seq: i64,
+    /// Say them again then.
+    pub(super) events_again_at: Option<Moment>,
+    /// Until then the last word waits for them.
+    pub(super) events_first_until: Option<Moment>,
 }
 
 /// What is being done.
@@ -77,6 +84,10 @@ impl Held {
                 again_at: None,
             },
             renewal: Renewal::default(),
+            events: Vec::new(),
+            next_seq: 0,
+            events_again_at: None,
+            events_first_until: None,
         }
     }
 
@@ -87,6 +98,7 @@ impl Held {
             .pending
             .clone()
             .unwrap_or_else(|| Pending::Release { reason: reason() });
+        let next_seq = record.events.iter().map(|event| event.seq + 1).max();
         Self {
             lease: Lease::new(record.lease(), record.commit_token.clone(), now),
             object_key: record.object_key,
@@ -94,6 +106,10 @@ impl Held {
             phase: record.phase,
             state: State::Settling(Settling::new(pending)),
             renewal: Renewal::default(),
+            events: record.events,
+            next_seq: next_seq.unwrap_or(0),
+            events_again_at: None,
+            events_first_until: None,
         }
     }
 
@@ -134,8 +150,14 @@ impl Held {
             commit_token: self.lease.token().clone(),
             object_key: self.object_key.clone(),
             phase: self.phase,
+            events: self.events.clone(),
             pending,
         }
+    }
+
+    /// Whether the last word still waits for events.
+    pub(super) fn waits_for_events(&self, now: Moment) -> bool {
+        !self.events.is_empty() && self.events_first_until.is_some_and(|until| now < until)
     }
 
     /// Whether work that has not ended depends on the lease being live. A last word does not: its
@@ -151,6 +173,8 @@ impl Held {
     pub(super) fn on_disconnected(&mut self) {
         self.renewal.sent = None;
         self.renewal.again_at = None;
+        self.events_again_at = None;
+        self.events_first_until = None;
         match &mut self.state {
             State::Settling(settling) => {
                 settling.said = None;
@@ -199,5 +223,6 @@ fn pending_word(pending: &Pending) -> &'static str {
         Pending::Commit { .. } => "committing",
         Pending::Fail { .. } => "reporting a failure",
         Pending::Release { .. } => "handing back",
+        Pending::Retain { .. } => "handing over what is left",
     }
 }

@@ -13,6 +13,8 @@ mod drain;
 mod effect;
 mod frames;
 mod held;
+mod journal;
+mod kept;
 mod links;
 mod refusals;
 mod requests;
@@ -38,6 +40,7 @@ use crate::lease::Lease;
 use crate::outbox::LeaseRecord;
 pub use effect::{Effect, FreshLink, JobOutcome, LinkAnswer, Work};
 use held::Held;
+use kept::Kept;
 use requests::{Kind, Requests};
 use room::Missing;
 pub use room::Room;
@@ -115,6 +118,7 @@ pub struct Core {
     /// Attempts to answer with `stopped` once their job has ended.
     confirm: BTreeMap<AttemptId, LeaseRef>,
     requests: Requests,
+    kept: Kept,
     pull: Pull,
     room: Room,
     missing: Option<Missing>,
@@ -139,6 +143,7 @@ impl Core {
             running: BTreeSet::new(),
             confirm: BTreeMap::new(),
             requests: Requests::default(),
+            kept: Kept::default(),
             pull: Pull {
                 standing: None,
                 not_before: now,
@@ -167,7 +172,8 @@ impl Core {
 
     /// The longest wait before dialling again, if a lease is held.
     pub fn holding_max_ms(&self) -> Option<u64> {
-        (!self.held.is_empty()).then_some(self.intervals.reconnect_max_ms)
+        let holds = self.held.keys().any(|one| !self.is_handing_over(*one));
+        holds.then_some(self.intervals.reconnect_max_ms)
     }
 
     /// Whether a job is being worked on, so that the Mac must not fall asleep.
@@ -256,7 +262,8 @@ impl Core {
             .iter()
             .filter(|a| !self.held.contains_key(a))
             .count();
-        let taken = u32::try_from(self.held.len() + only_running).unwrap_or(u32::MAX);
+        let held = self.held.keys().filter(|one| !self.is_handing_over(**one));
+        let taken = u32::try_from(held.count() + only_running).unwrap_or(u32::MAX);
         self.identity.slots.saturating_sub(taken)
     }
 

@@ -37,7 +37,7 @@ impl Refusal {
         self.disposition == Disposition::Retry
     }
 
-    fn again_at(&self, now: Moment) -> Moment {
+    pub(super) fn again_at(&self, now: Moment) -> Moment {
         let pause = self.retry_after_ms.unwrap_or(PAUSE_MS);
         now.after_millis(pause.clamp(SHORTEST_PAUSE_MS, LONGEST_PAUSE_MS))
     }
@@ -71,8 +71,18 @@ impl Core {
             (Kind::Commit | Kind::HandBack, Some(lease)) => {
                 self.on_last_word_refused(lease, refusal, now);
             }
-            (Kind::Accept | Kind::Progress | Kind::Grant | Kind::Commit | Kind::HandBack, None) => {
+            (Kind::Event(event), Some(lease)) => {
+                self.on_event_refused(lease, event, refusal, now);
             }
+            (
+                Kind::Accept
+                | Kind::Progress
+                | Kind::Grant
+                | Kind::Commit
+                | Kind::HandBack
+                | Kind::Event(_),
+                None,
+            ) => {}
         }
     }
 
@@ -162,6 +172,8 @@ impl Core {
             }
             Disposition::Stop | Disposition::Fix => {
                 tracing::warn!(attempt.id = %attempt, code, "the last word was refused for good");
+                // Nobody will ask for what it left.
+                self.reap(attempt);
                 self.let_go(attempt, None, now);
             }
         }

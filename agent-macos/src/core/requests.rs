@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use fencepost_domain::ids::{AttemptId, RequestId};
+use fencepost_domain::ids::{AttemptId, EventId, RequestId};
 use fencepost_protocol::LeaseRef;
 
 use crate::clock::Moment;
@@ -18,8 +18,10 @@ pub(super) enum Kind {
     Grant,
     /// A commit: verification takes its time.
     Commit,
-    /// A fail or release.
+    /// A fail, release or retain.
     HandBack,
+    /// A journal entry.
+    Event(EventId),
 }
 
 /// One question.
@@ -80,7 +82,8 @@ impl Requests {
                 now.millis_since(asked.sent) >= answer_ms
             }
             // A pull stands for half a minute, and a commit is verified first.
-            Kind::Pull | Kind::Commit => false,
+            // Nothing depends on a journal entry.
+            Kind::Pull | Kind::Commit | Kind::Event(_) => false,
         })
     }
 }

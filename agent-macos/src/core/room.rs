@@ -91,6 +91,7 @@ impl Core {
             needed = bytes,
             "too little room on the disk for an offer"
         );
+        self.reap_all();
         let until = now.after_millis(ELSEWHERE_MS);
         self.missing = Some(Missing { bytes, until });
         Some("no capacity: too little room on the disk")
@@ -99,6 +100,7 @@ impl Core {
     /// The disk was full although there seemed to be room. What was written is gone again; so there
     /// must be more room than there is now.
     pub(super) fn on_full_disk(&mut self, attempt: AttemptId, now: Moment) {
+        self.reap_all();
         let Some(available) = self.available() else {
             return;
         };

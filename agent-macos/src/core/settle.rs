@@ -95,7 +95,9 @@ impl Core {
         settling.again_at = None;
         let kind = match settling.pending {
             Pending::Commit { .. } => Kind::Commit,
-            Pending::Fail { .. } | Pending::Release { .. } => Kind::HandBack,
+            Pending::Fail { .. } | Pending::Release { .. } | Pending::Retain { .. } => {
+                Kind::HandBack
+            }
         };
         let frame = settling
             .pending
@@ -108,7 +110,7 @@ impl Core {
         let settling = self
             .holding(lease)
             .is_some_and(|held| matches!(held.state, State::Settling(_)));
-        if settling {
+        if settling && !self.hand_over(lease.attempt_id, now) {
             self.let_go(lease.attempt_id, None, now);
         }
     }
@@ -119,7 +121,7 @@ fn percent_of(held: &Held) -> Option<f32> {
         State::Working { percent, .. } => *percent,
         State::Settling(settling) => match settling.pending {
             Pending::Commit { .. } => Some(100.0),
-            Pending::Fail { .. } | Pending::Release { .. } => None,
+            Pending::Fail { .. } | Pending::Release { .. } | Pending::Retain { .. } => None,
         },
         State::Offered { .. } => None,
     }

@@ -1,7 +1,10 @@
 //! Plays the gateway and the clock to a core.
 
+use std::time::Duration;
+
 use fencepost_domain::attempt::Phase;
 use fencepost_domain::commit_token::{CommitToken, TOKEN_BYTES};
+use fencepost_domain::duration::LeaseDuration;
 use fencepost_domain::ids::{AttemptId, InstanceId, JobId, RequestId, SessionNumber};
 use fencepost_protocol::{
     AgentEnvelope, AgentFrame, Code, Directive, Disposition, GatewayEnvelope, GatewayFrame,
@@ -19,6 +22,8 @@ pub(super) struct Bench {
     pub(super) core: Core,
     pub(super) now: Moment,
     pub(super) effects: Vec<Effect>,
+    /// Whether journal entries are answered without a word of the test.
+    pub(super) answers_events: bool,
 }
 
 pub(super) fn token(fill: u8) -> CommitToken {
@@ -76,6 +81,7 @@ impl Bench {
             core: Core::new(identity, left, now),
             now,
             effects: Vec::new(),
+            answers_events: true,
         };
         bench.collect();
         bench
@@ -240,9 +246,37 @@ impl Bench {
         self.collect();
     }
 
-    /// Everything said since the effects were cleared.
+    /// What failed runs leave is kept for so long.
+    pub(super) fn keep(
+        &mut self,
+        retain_for: Option<LeaseDuration>,
+        left: Vec<(AttemptId, Duration)>,
+    ) {
+        self.core.keep_for(retain_for, left, self.now);
+        self.collect();
+    }
+
+    /// What was kept of an attempt is deleted.
+    pub(super) fn reaped(&mut self, attempt: AttemptId) {
+        self.core.on_reaped(attempt, self.now);
+        self.collect();
+    }
+
+    /// The last frame of a type that was said.
+    pub(super) fn said_of_type(&self, wanted: &str) -> AgentEnvelope {
+        let is_wanted = |said: &AgentEnvelope| {
+            serde_json::to_value(&said.frame).expect("frames are JSON")["type"] == wanted
+        };
+        self.said()
+            .into_iter()
+            .rfind(is_wanted)
+            .expect("it was said")
+    }
+
+    /// Everything said since the effects were cleared, but for journal entries.
     pub(super) fn said(&self) -> Vec<AgentEnvelope> {
         let said = self.effects.iter().filter_map(|effect| match effect {
+            Effect::Send(envelope) if is_event(envelope) => None,
             Effect::Send(envelope) => Some((**envelope).clone()),
             _ => None,
         });
@@ -255,7 +289,11 @@ impl Bench {
 
     /// The word of each effect, frames by their type: what happened, in order.
     pub(super) fn story(&self) -> Vec<String> {
-        self.effects.iter().map(word).collect()
+        let effects = self.effects.iter().filter(|effect| match effect {
+            Effect::Send(envelope) => !is_event(envelope),
+            _ => true,
+        });
+        effects.map(word).collect()
     }
 
     pub(super) fn take_story(&mut self) -> Vec<String> {
@@ -264,15 +302,54 @@ impl Bench {
         story
     }
 
+    /// Takes the effects, and answers journal entries unless the test does.
     fn collect(&mut self) {
-        self.effects.extend(self.core.take_effects());
+        loop {
+            let effects = self.core.take_effects();
+            if effects.is_empty() {
+                return;
+            }
+            for effect in &effects {
+                if let Effect::Send(said) = effect
+                    && self.answers_events
+                    && is_event(said)
+                {
+                    let frame = GatewayFrame::EventOk {
+                        replayed: false,
+                        lease_live: true,
+                    };
+                    let answer = GatewayEnvelope {
+                        request_id: Some(said.request_id),
+                        frame,
+                        lease: said.frame.lease(),
+                    };
+                    self.core.on_frame(answer, self.now);
+                }
+            }
+            self.effects.extend(effects);
+        }
     }
+
+    /// The journal entries that were said since the effects were cleared.
+    pub(super) fn events(&self) -> Vec<AgentEnvelope> {
+        let said = self.effects.iter().filter_map(|effect| match effect {
+            Effect::Send(envelope) if is_event(envelope) => Some((**envelope).clone()),
+            _ => None,
+        });
+        said.collect()
+    }
+}
+
+fn is_event(envelope: &AgentEnvelope) -> bool {
+    matches!(envelope.frame, AgentFrame::Event { .. })
 }
 
 fn word(effect: &Effect) -> String {
     let word = match effect {
         Effect::Persist(_) => "persist",
         Effect::Forget(_) => "forget",
+        Effect::Keep(..) => "keep",
+        Effect::Reap(_) => "reap",
         Effect::StartJob { .. } => "start",
         Effect::MoveDeadline(..) => "move",
         Effect::StopJob(_) => "stop",

@@ -1,6 +1,7 @@
 //! Frames in, effects out.
 
 mod ending;
+mod keeping;
 mod links;
 mod reconnecting;
 mod room;

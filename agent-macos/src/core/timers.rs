@@ -22,12 +22,14 @@ enum Due {
     Report,
     LastWord,
     Accept,
+    Events,
 }
 
 impl Core {
     /// Time has passed. Call it several times a second, whatever else happens.
     pub fn on_tick(&mut self, now: Moment) {
         self.end_dead_leases(now);
+        self.reap_what_is_over(now);
         match self.link {
             Link::Down => return,
             Link::Greeting { again_at } => {
@@ -74,6 +76,7 @@ impl Core {
                 Due::Report => self.report(attempt, now),
                 Due::LastWord => self.repeat_last_word(attempt, now),
                 Due::Accept => self.accept_again(attempt, now),
+                Due::Events => self.say_events(attempt, now),
             }
         }
         let idle = now.millis_since(self.last_said) >= self.intervals.heartbeat_ms;
@@ -105,10 +108,12 @@ impl Core {
                 let repeat = match (settling.again_at, &settling.pending) {
                     (Some(again_at), _) => now >= again_at,
                     (None, Pending::Commit { .. }) => since(settling.said) >= COMMIT_REPEAT_MS,
-                    (None, Pending::Fail { .. } | Pending::Release { .. }) => {
-                        settling.said.is_none()
-                    }
+                    (
+                        None,
+                        Pending::Fail { .. } | Pending::Release { .. } | Pending::Retain { .. },
+                    ) => settling.said.is_none(),
                 };
+                let repeat = repeat && !held.waits_for_events(now);
                 let commits = matches!(settling.pending, Pending::Commit { .. });
                 // The lease must live until the commit is taken in, so it is still renewed.
                 (
@@ -117,7 +122,8 @@ impl Core {
                 )
             }
         };
-        first.into_iter().chain(second)
+        let events = passed(held.events_again_at).then_some(Due::Events);
+        events.into_iter().chain(first).chain(second)
     }
 
     fn accept_again(&mut self, attempt: AttemptId, now: Moment) {

@@ -54,6 +54,7 @@ impl Core {
             .rotate(resumed.lease_epoch, resumed.commit_token, deadline);
         tracing::info!(attempt.id = %attempt, lease.epoch = resumed.lease_epoch, "lease resumed");
         self.persist(attempt);
+        self.say_events_first(attempt, now);
         match self.held.get(&attempt).map(|held| &held.state) {
             Some(State::Offered { .. }) => self.start(attempt, now),
             Some(State::Working { .. }) => {
@@ -61,7 +62,15 @@ impl Core {
                 self.report(attempt, now);
             }
             // It was not recorded, so it is said again under the new pair.
-            Some(State::Settling(_)) => self.say_last_word(attempt, now),
+            Some(State::Settling(_)) => {
+                let waits = self
+                    .held
+                    .get(&attempt)
+                    .is_some_and(|held| held.waits_for_events(now));
+                if !waits {
+                    self.say_last_word(attempt, now);
+                }
+            }
             None => {}
         }
     }
@@ -71,7 +80,10 @@ impl Core {
     fn on_recorded(&mut self, recorded: &Recorded, now: Moment) {
         let attempt = recorded.attempt_id;
         match self.held.get(&attempt).map(|held| &held.state) {
-            Some(State::Settling(_)) => self.repeat_last_word(attempt, now),
+            Some(State::Settling(_)) => {
+                self.say_events(attempt, now);
+                self.repeat_last_word(attempt, now);
+            }
             Some(State::Offered { .. } | State::Working { .. }) => {
                 let status = recorded.status.as_str();
                 tracing::warn!(attempt.id = %attempt, status, "recorded as ended without our word");

@@ -2,6 +2,7 @@
 
 use fencepost_domain::attempt::Phase;
 use fencepost_domain::ids::AttemptId;
+use serde_json::{Value, json};
 
 use super::held::{Settling, State};
 use super::room::is_full_disk;
@@ -32,6 +33,7 @@ impl Core {
             let deadline = self.stop_at(&held.lease);
             self.effects.push(Effect::StartJob { work, deadline });
         }
+        self.say_events(attempt, now);
         self.report(attempt, now);
     }
 
@@ -72,10 +74,19 @@ impl Core {
         {
             let release = release.take();
             if held.lease.is_live(now) {
+                let log = log_of(&outcome);
                 let pending = last_word(outcome, release);
                 held.advance(uploading_if_commit(&pending));
-                held.state = State::Settling(Settling::new(pending));
+                let (kind, payload) = last_event(&pending);
+                if let (Pending::Fail { .. }, Some(log)) = (&pending, log) {
+                    self.keep_run(attempt, log, now);
+                }
+                self.note(attempt, kind, payload);
+                if let Some(held) = self.held.get_mut(&attempt) {
+                    held.state = State::Settling(Settling::new(pending));
+                }
                 self.persist(attempt);
+                self.say_events(attempt, now);
                 self.say_last_word(attempt, now);
             } else {
                 tracing::warn!(attempt.id = %attempt, "the lease ran out before its job had ended");
@@ -115,10 +126,37 @@ impl Core {
     }
 }
 
+/// What is kept of a run that failed.
+fn log_of(outcome: &JobOutcome) -> Option<String> {
+    match outcome {
+        JobOutcome::Failed { code, message } => Some(format!("{code}\n{message}\n")),
+        JobOutcome::Uploaded(_) | JobOutcome::Stopped => None,
+    }
+}
+
+/// The last entry of an attempt's journal.
+fn last_event(pending: &Pending) -> (&'static str, Value) {
+    match pending {
+        Pending::Commit { output } => (
+            "run.finished",
+            json!({ "sha256": output.sha256, "size_bytes": output.size_bytes }),
+        ),
+        Pending::Fail {
+            failure_code,
+            message,
+        } => (
+            "run.failed",
+            json!({ "code": failure_code, "diagnostics": message }),
+        ),
+        Pending::Release { reason } => ("run.released", json!({ "reason": reason })),
+        Pending::Retain { .. } => ("run.kept", Value::Null),
+    }
+}
+
 fn uploading_if_commit(pending: &Pending) -> Phase {
     match pending {
         Pending::Commit { .. } => Phase::Uploading,
-        Pending::Fail { .. } | Pending::Release { .. } => Phase::Leased,
+        Pending::Fail { .. } | Pending::Release { .. } | Pending::Retain { .. } => Phase::Leased,
     }
 }
 

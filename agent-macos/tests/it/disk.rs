@@ -201,6 +201,7 @@ fn the_outbox_is_written_on_a_disk_without_any_room() {
         commit_token: token(1),
         object_key: "key".to_owned(),
         phase: Phase::Running,
+        events: Vec::new(),
         pending: None,
     };
     let bare = Outbox::new(leases.clone());

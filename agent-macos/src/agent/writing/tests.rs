@@ -13,6 +13,7 @@ fn record(epoch: i64) -> Box<LeaseRecord> {
         commit_token: CommitToken::from_entropy([1; TOKEN_BYTES]),
         object_key: "key".to_owned(),
         phase: Phase::Running,
+        events: Vec::new(),
         pending: None,
     })
 }
@@ -48,7 +49,11 @@ fn hello() -> AgentEnvelope {
 
 fn writing() -> (tempfile::TempDir, Writing) {
     let temp = tempfile::tempdir().unwrap();
-    let writing = Writing::start(Outbox::new(temp.path().to_owned())).unwrap();
+    let writing = Writing::start(
+        Outbox::new(temp.path().to_owned()),
+        KeptRuns::new(temp.path().to_owned()),
+    )
+    .unwrap();
     (temp, writing)
 }
 

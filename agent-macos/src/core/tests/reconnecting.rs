@@ -46,6 +46,7 @@ fn left(pending: Option<Pending>) -> LeaseRecord {
         commit_token: token(1),
         object_key: "key".to_owned(),
         phase: Phase::Running,
+        events: Vec::new(),
         pending,
     }
 }
