@@ -65,8 +65,28 @@ impl Session {
         self.send(Some(said), said.frame.lease(), frame).await;
     }
 
-    /// The next frame, whatever it is; nothing if the socket has ended.
+    /// The next frame; nothing if the socket has ended. What is beside the work itself (journal
+    /// entries, and what failed runs left) is answered and not given.
     pub(crate) async fn hear(&mut self) -> Option<AgentEnvelope> {
+        loop {
+            let said = self.hear_any().await?;
+            let answer = match &said.frame {
+                AgentFrame::Event { .. } => GatewayFrame::EventOk {
+                    replayed: false,
+                    lease_live: true,
+                },
+                AgentFrame::Retain { .. } | AgentFrame::Reaped { .. } => GatewayFrame::Done {
+                    replayed: false,
+                    lease_remaining_ms: None,
+                },
+                _ => return Some(said),
+            };
+            self.answer(&said, answer).await;
+        }
+    }
+
+    /// The next frame, whatever it is; nothing if the socket has ended.
+    pub(crate) async fn hear_any(&mut self) -> Option<AgentEnvelope> {
         loop {
             let heard = tokio::time::timeout(PATIENCE, self.socket.next()).await;
             match heard.expect("the agent says nothing")? {
