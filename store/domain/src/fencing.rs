@@ -81,6 +81,7 @@ impl Operation {
             Self::Fail => "fail",
             Self::Release => "release",
             Self::GiveBack => "give_back",
+            Self::Retain => "retain",
         }
     }
 
