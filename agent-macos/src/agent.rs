@@ -195,7 +195,7 @@ impl Agent {
                     .on_job_progress(news.attempt, news.phase, news.percent, now);
             }
             Event::Job(JobEvent::Ended(attempt, outcome)) => {
-                tracing::info!(attempt.id = %attempt, ?outcome, "a job has ended");
+                tracing::info!(attempt.id = %attempt, %outcome, "the work on a job has ended");
                 // Its children are gone, or they are not: no new work before that is known.
                 self.look(now);
                 self.core.on_job_ended(attempt, outcome, now);

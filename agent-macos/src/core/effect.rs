@@ -1,5 +1,7 @@
 //! What the core wants done, and what a job is given and gives back.
 
+use std::fmt;
+
 use fencepost_domain::ids::{AttemptId, JobId};
 use fencepost_protocol::{
     AgentEnvelope, InputGrant, LeaseOffer, LeaseRef, Limits, OutputDeclaration, OutputGrant,
@@ -114,4 +116,14 @@ pub enum JobOutcome {
     },
     /// It was told to stop, or saw its lease end.
     Stopped,
+}
+
+impl fmt::Display for JobOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Uploaded(output) => write!(f, "uploaded {} bytes", output.size_bytes),
+            Self::Failed { code, message } => write!(f, "failed ({code}): {message}"),
+            Self::Stopped => f.write_str("stopped"),
+        }
+    }
 }
