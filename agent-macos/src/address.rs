@@ -50,6 +50,11 @@ impl Gateway {
         self.below("v1/provider/pair")
     }
 
+    /// Where leases outside a session are asked for; `path` begins with a slash or is empty.
+    pub fn leases_url(&self, path: &str) -> Result<Url, AddressError> {
+        self.below(&format!("v1/provider/leases{path}"))
+    }
+
     /// Where the session's WebSocket is.
     pub fn session_url(&self) -> Result<Url, AddressError> {
         let mut url = self.below("v1/provider/ws")?;

@@ -2,6 +2,7 @@
 
 use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 use fencepost_domain::duration::LeaseDuration;
@@ -10,6 +11,7 @@ use tokio::runtime::Handle;
 
 use crate::address::Gateway;
 use crate::credential::{EnrollmentCode, MAX_CODE_BYTES};
+use crate::detached::commands::{self, LeaseArgs};
 use crate::logging::{self, LogFormat};
 use crate::run::{self, Settings};
 use crate::state_dir::StateDir;
@@ -38,6 +40,7 @@ enum Command {
     Pair(PairArgs),
     Run(RunArgs),
     Status(StatusArgs),
+    Lease(LeaseArgs),
 }
 
 /// Turn a one-use enrollment code into this device's own token.
@@ -128,12 +131,14 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 impl Cli {
     /// Does what was asked; jobs run on `workers`. The error is for a person.
-    pub async fn execute(self, workers: Handle) -> Result<(), Failure> {
+    pub async fn execute(self, workers: Handle) -> Result<ExitCode, Failure> {
         match self.command {
-            Command::Pair(args) => pair(args).await,
-            Command::Run(args) => run(args, workers).await,
-            Command::Status(args) => show_status(&args),
+            Command::Pair(args) => pair(args).await?,
+            Command::Run(args) => run(args, workers).await?,
+            Command::Status(args) => show_status(&args)?,
+            Command::Lease(args) => return Ok(commands::run(args).await?),
         }
+        Ok(ExitCode::SUCCESS)
     }
 }
 

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! Where to look: `core` for what is decided, `lease` and `clock` for until when, `outbox` for what
-//! survives a crash, `agent` for the loop, `machine` for the disk and for what a killed agent left, `job_runner` for one attempt's work.
+//! survives a crash, `agent` for the loop, `detached` for leases that span processes, `machine` for the disk and for what a killed agent left, `job_runner` for one attempt's work.
 #![warn(missing_docs)]
 
 pub mod address;
@@ -23,6 +23,7 @@ pub mod closing;
 pub mod connection;
 pub mod core;
 pub mod credential;
+pub mod detached;
 pub mod http;
 pub mod job_runner;
 pub mod jobs;

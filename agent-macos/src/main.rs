@@ -14,7 +14,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let ended = execute(cli);
     match ended {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             // If stderr is gone there is nobody left to tell.
             let _ = std::io::Write::write_fmt(
@@ -26,7 +26,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn execute(cli: Cli) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+fn execute(cli: Cli) -> Result<ExitCode, Box<dyn std::error::Error + Send + Sync>> {
     rustls::crypto::aws_lc_rs::default_provider()
         .install_default()
         .map_err(|_| "a TLS provider is installed already")?;

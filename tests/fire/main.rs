@@ -5,6 +5,7 @@ mod crash;
 mod delays;
 mod devices;
 mod garbage;
+mod lease_files;
 mod leases;
 mod notify;
 mod phases;

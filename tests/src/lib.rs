@@ -23,6 +23,7 @@
 //! - [`stand_ins`]: programs that stand in for FFmpeg.
 //! - [`stage`]: gateways on a Postgres of their own, to be stopped and killed.
 //! - [`mod@line`]: a line between two that can be slow, silent, and led elsewhere.
+//! - [`worker`]: a worker that asks over HTTP for leases outside a socket.
 //! - [`wait`]: waiting for a condition.
 #![warn(missing_docs)]
 
@@ -46,6 +47,7 @@ pub mod server;
 pub mod stage;
 pub mod stand_ins;
 pub mod wait;
+pub mod worker;
 pub mod world;
 
 pub use blocker::Blocker;

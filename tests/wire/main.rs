@@ -13,6 +13,8 @@ mod gateways;
 mod health;
 mod idempotency;
 mod journal;
+mod lease_requests;
+mod leases;
 mod leasing;
 mod payloads;
 mod progress;
