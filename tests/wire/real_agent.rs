@@ -220,3 +220,39 @@ async fn slow_relay(port: u16) -> (u16, JoinSet<()>) {
     });
     (own_port, accepting)
 }
+
+#[tokio::test]
+async fn a_real_agent_keeps_the_log_of_a_failed_run_until_it_is_told_that_the_time_is_over() {
+    let site = Site::new().await;
+    let gateway = site.gateway().await;
+    let buyer = site.buyer(&gateway);
+    let mut agent = site.agent(&gateway.url, "mac").await;
+    agent.start();
+    let upload = buyer.upload(b"this is no film").await;
+    let job = buyer.submit(&transcode(&upload)).await;
+    buyer.until(&job, "failed").await;
+    let kept = "select handle from workspaces where not leaked and reaped_at is null";
+    until("a workspace that is handed over", || async {
+        site.db.texts(kept).await.len() == 1
+    })
+    .await;
+    agent.is_idle().await;
+    let handle = site.db.text(kept).await;
+    let folder = agent.path("kept").join(&handle);
+    let log = std::fs::read_to_string(folder.join("run.log")).expect("it is kept");
+    assert!(log.starts_with("input_invalid"), "{log}");
+    let files = std::fs::read_dir(&folder).expect("it is kept").count();
+    assert_eq!(files, 1, "the buyer's file is not kept");
+    let attempts = buyer.attempts(&job).await;
+    let events = attempts[0]["events"].as_array().expect("a list");
+    let kinds: Vec<_> = events.iter().map(|event| &event["kind"]).collect();
+    assert_eq!(kinds, ["run.started", "run.failed"]);
+    assert_eq!(events[1]["payload"]["code"], "input_invalid");
+
+    site.clock.advance(Duration::from_mins(15)).await;
+    until("a workspace that is reaped", || async {
+        site.db.texts(kept).await.is_empty()
+    })
+    .await;
+    assert!(!folder.exists());
+}
