@@ -7,14 +7,16 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::time::Duration;
 
 use fencepost_domain::attempt::Phase;
+use fencepost_domain::ids::RequestId;
 use fencepost_protocol::{GatewayFrame, LeaseOffer};
 use fencepost_tests::agent_client::{Device, Session};
 use fencepost_tests::agent_frames::{accept, commit, declared, decline, fail, resumed};
 use fencepost_tests::gateway::TTL;
 use fencepost_tests::processes::Process;
 use fencepost_tests::stage::start;
+use fencepost_tests::worker::{WORDS, Worker};
 use fencepost_tests::{Site, TestGateway};
-use reqwest::Method;
+use reqwest::{Method, StatusCode};
 use rustix::process::Signal;
 use serde_json::json;
 use tokio::task::JoinSet;
@@ -152,6 +154,44 @@ async fn a_gateway_may_die_anywhere_in_leasing() {
         crash.ends(&gateway, &mut session, &job, statuses).await;
         let charged = format!("select charged_attempts from jobs where id = '{job}'");
         assert_eq!(crash.site.db.text(&charged).await, "0");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_gateway_may_die_anywhere_in_a_claim_outside_a_socket() {
+    at_each_point("claim_lease", EVERYWHERE, |crash| async move {
+        let mut doomed = crash.doomed().await;
+        let device = crash.device(&doomed).await;
+        let job = crash.site.buyer(&doomed).submit_noop().await;
+        let claim = RequestId::new();
+        let body = json!({ "request_id": claim, "capabilities": WORDS });
+        let asked = Worker::new(&doomed, &device)
+            .request("", &body)
+            .send()
+            .await;
+        assert!(asked.is_err(), "{asked:?}");
+        died(&mut doomed.process).await;
+
+        let gateway = crash.site.gateway().await;
+        let worker = Worker::new(&gateway, &device);
+        let (status, lease) = worker.post("", &body).await;
+        let back = json!({ "claim_request_id": claim });
+        let ended = if crash.is_committed() {
+            assert_eq!(status, StatusCode::OK, "{lease}");
+            worker.say(&lease, "release", back).await
+        } else {
+            assert_eq!(status, StatusCode::CREATED, "{lease}");
+            worker.end(&lease, "release", json!({})).await
+        };
+        assert_eq!(ended.0, StatusCode::OK, "{}", ended.1);
+        assert_eq!(crash.site.statuses(&job).await, "queued: lost");
+        crash.site.clock.advance(LATER).await;
+        let mut session = device.connect(&gateway).await;
+        let offer = crate::work::lease(&mut session).await;
+        finish(&gateway, &mut session, &offer).await;
+        let statuses = "succeeded: lost, succeeded";
+        crash.ends(&gateway, &mut session, &job, statuses).await;
     })
     .await;
 }

@@ -264,6 +264,46 @@ async fn the_same_request_twice_at_once_is_worked_out_once() {
 }
 
 #[tokio::test]
+async fn while_the_clock_is_behind_its_mark_repeats_are_answered_and_nothing_new_is_remembered() {
+    let world = World::new().await;
+    let mac = world.device("mac").await;
+    world.submit_many(2).await;
+    let (claim, progress, late) = (RequestId::new(), RequestId::new(), RequestId::new());
+    let lease = world.claim_as(&mac, claim).await;
+    let running = lease.progress(Phase::Running);
+    world.progress_once(progress, &lease, running.clone()).await;
+    world.regress(Duration::from_secs(20)).await;
+    let again = world.ask(&mac, claim).await;
+    assert!(matches!(again, Asked::Again(_)), "{again:?}");
+    let again = world.progress_once(progress, &lease, running.clone()).await;
+    assert!(
+        matches!(again, Asked::Again(ProgressAnswer::Renewed(_))),
+        "{again:?}"
+    );
+    let before = world.db.rows().await;
+    let refused = world.ask(&mac, late).await;
+    assert!(
+        matches!(refused, Asked::First(ClaimAnswer::ClockRegressed { .. })),
+        "{refused:?}"
+    );
+    let refused = world.progress_once(late, &lease, running.clone()).await;
+    assert!(
+        matches!(refused, Asked::First(ProgressAnswer::Refused(_))),
+        "{refused:?}"
+    );
+    assert_eq!(world.db.rows().await, before);
+    let remembered = "select count(*) from device_requests";
+    assert_eq!(world.db.text(remembered).await, "2");
+    world.clock.advance(Duration::from_secs(20)).await;
+    let asked = world.progress_once(late, &lease, running).await;
+    assert!(
+        matches!(asked, Asked::First(ProgressAnswer::Renewed(_))),
+        "{asked:?}"
+    );
+    world.claim_as(&mac, late).await;
+}
+
+#[tokio::test]
 async fn requests_are_forgotten_after_two_days() {
     let world = World::new().await;
     let mac = world.device("mac").await;

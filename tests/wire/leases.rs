@@ -119,6 +119,37 @@ async fn events_and_artifacts_are_written_once_and_said_again_as_often_as_needed
 }
 
 #[tokio::test]
+async fn a_workspace_is_handed_over_after_the_end_by_the_lease_that_it_ended_under() {
+    let site = Site::new().await;
+    let gateway = site.gateway().await;
+    site.buyer(&gateway).submit_noop().await;
+    let mac = worker(&site, &gateway).await;
+    let lease = mac.claim().await;
+    let handle = format!("{}-work", lease["attempt_id"].as_str().unwrap());
+    let mut kept = with_secret(&lease, json!({ "handle": handle, "retain_for": "1m" }));
+    kept["job_id"] = lease["job_id"].clone();
+    kept["lease_epoch"] = lease["lease_epoch"].clone();
+    let retain = path(&lease, "retain");
+    let early = mac.post(&retain, &kept).await;
+    assert_eq!(refusal(&early).2, "stop");
+    let failed = json!({ "failure_code": "runner_failed" });
+    assert_eq!(mac.end(&lease, "fail", failed).await.0, StatusCode::OK);
+    for replayed in [false, true] {
+        let (status, told) = mac.post(&retain, &kept).await;
+        assert_eq!(
+            (status, &told["replayed"]),
+            (StatusCode::OK, &json!(replayed))
+        );
+    }
+    kept["retain_for"] = json!("25h");
+    let (status, problem) = mac.post(&retain, &kept).await;
+    assert_eq!(
+        (status, &problem["field"]),
+        (StatusCode::BAD_REQUEST, &json!("retain_for"))
+    );
+}
+
+#[tokio::test]
 async fn whoever_lost_the_lease_changes_nothing_and_learns_one_thing() {
     let site = Site::new().await;
     let gateway = site.gateway().await;

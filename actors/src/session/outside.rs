@@ -21,8 +21,8 @@ use fencepost_store::{FinalizedAttempt, StoreError};
 
 use super::actor::Neighbours;
 use super::answers::{
-    millis_behind, refused, rejected, to_artifact, to_commit, to_end, to_event, to_progress,
-    trouble,
+    millis_behind, refused, rejected, to_artifact, to_commit, to_end, to_event, to_hand_off,
+    to_progress, trouble,
 };
 use super::asking::operation;
 use super::lanes::OperationKind;
@@ -191,7 +191,7 @@ impl Outside {
         }
     }
 
-    /// Writes an event or an artifact, which have ids of their own.
+    /// Writes an event or an artifact, or takes a workspace over: what is known by what it says.
     pub async fn record(&self, device: DeviceId, frame: AgentFrame) -> Told {
         let claim = frame.lease().map(|lease| lease.claimed_by(device));
         let kind = claim.map(|claim| operation(frame, claim));
@@ -203,6 +203,9 @@ impl Outside {
             Some(Ok(OperationKind::Artifact(artifact))) => {
                 to_artifact(records.artifacts.call(artifact).await.ok())
             }
+            Some(Ok(OperationKind::HandOff(hand_off))) => {
+                to_hand_off(records.hand_offs.call(hand_off).await.ok())
+            }
             Some(Err(problem)) => rejected(Code::InvalidRequest, Some(problem)),
             Some(Ok(_)) | None => rejected(Code::InvalidRequest, None),
         };
@@ -210,6 +213,7 @@ impl Outside {
             frame,
             GatewayFrame::EventOk { replayed: true, .. }
                 | GatewayFrame::ArtifactOk { replayed: true, .. }
+                | GatewayFrame::Done { replayed: true, .. }
         );
         Told { frame, replayed }
     }

@@ -11,6 +11,7 @@ mod scripted;
 mod session;
 
 mod clocks;
+mod detached;
 mod disk;
 mod ending;
 mod faults;

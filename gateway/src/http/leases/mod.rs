@@ -24,6 +24,7 @@ pub(super) fn routes(config: &mut ServiceConfig) {
         .service(of_lease("grants").route(web::post().to(work::grant)))
         .service(of_lease("events").route(web::post().to(records::event)))
         .service(of_lease("artifacts").route(web::post().to(records::artifact)))
+        .service(of_lease("retain").route(web::post().to(records::retain)))
         .service(of_lease("commit").route(web::post().to(ends::commit)))
         .service(of_lease("fail").route(web::post().to(ends::fail)))
         .service(of_lease("release").route(web::post().to(ends::release)));

@@ -1,7 +1,8 @@
-//! What an attempt leaves besides its output: `events` and `artifacts`. They have ids of their own, so
-//! a repeat needs no `request_id`: 201 when written, 200 when it was stored already.
+//! What an attempt leaves besides its output: `events`, `artifacts`, and after its end, by `retain`, its
+//! workspace. A repeat is known by what it says, so it needs no `request_id`.
 
 use actix_web::{HttpRequest, HttpResponse, web};
+use fencepost_domain::retention::DEFAULT_RETENTION;
 use fencepost_protocol::AgentFrame;
 
 use super::answer::answer;
@@ -10,7 +11,8 @@ use crate::http::auth::Device;
 use crate::http::problem::Problem;
 use crate::http::state::AppState;
 
-/// `{job_id, lease_epoch, commit_token, event_id, seq, kind, payload?}` → `{replayed, lease_live}`.
+/// `{job_id, lease_epoch, commit_token, event_id, seq, kind, payload?}` → 201 `{replayed, lease_live}`,
+/// or 200 if it was stored already.
 pub(super) async fn event(
     request: HttpRequest,
     device: Device,
@@ -44,7 +46,7 @@ pub(super) async fn event(
 }
 
 /// `{job_id, lease_epoch, commit_token, name, sha256, size_bytes, object_key}` →
-/// `{replayed, lease_live}`. The object is one that was granted under this name.
+/// 201 `{replayed, lease_live}`, or 200 if it was stored already. The object is one that was granted under this name.
 pub(super) async fn artifact(
     request: HttpRequest,
     device: Device,
@@ -69,6 +71,36 @@ pub(super) async fn artifact(
         sha256,
         size_bytes,
         object_key,
+    };
+    Ok(answer(
+        state.actors.outside().record(device.id, frame).await,
+    ))
+}
+
+/// `{job_id, lease_epoch, commit_token, handle, retain_for?}` → 200 `{replayed}`: the workspace that an
+/// ended attempt left on the device, and for how long the device keeps it.
+pub(super) async fn retain(
+    request: HttpRequest,
+    device: Device,
+    state: web::Data<AppState>,
+    path: web::Path<String>,
+    payload: web::Payload,
+) -> Result<HttpResponse, Problem> {
+    let mut asked = Asked::read(&request, &path, payload).await?;
+    let commit_token = asked.secret()?;
+    let handle = asked
+        .fields
+        .required("handle", "a name that begins with the attempt's id")?;
+    let retain_for = asked
+        .fields
+        .optional("retain_for", "a time from 1us to 24h, such as 15m")?
+        .unwrap_or(DEFAULT_RETENTION);
+    asked.fields.finish()?;
+    let frame = AgentFrame::Retain {
+        lease: asked.lease,
+        commit_token,
+        handle,
+        retain_for,
     };
     Ok(answer(
         state.actors.outside().record(device.id, frame).await,
