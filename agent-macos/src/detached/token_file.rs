@@ -68,7 +68,7 @@ fn read_from(source: impl Read, path: &Path) -> Result<Lease, TokenFileError> {
     parse(&bytes).ok_or_else(|| TokenFileError::NotOne(path.display().to_string()))
 }
 
-/// The lease in a line; `None` for everything that is not exactly what [`line`] would write.
+/// The lease in a line; `None` for everything that is not exactly what [`line()`] would write.
 fn parse(bytes: &[u8]) -> Option<Lease> {
     if bytes.len() > MAX_BYTES || !bytes.is_ascii() {
         return None;
