@@ -5,6 +5,7 @@
 //! point is armed with [`Faults::pause_at`]; in a child process by the environment:
 //! `FENCEPOST_TEST_FAULT=settle_commit:written=abort` ends the process there without a word, and
 //! `…=pause:/some/file` waits there while the file exists (`/some/file.reached` says that it waits).
+//! [`Faults::cut_commit`] loses the answer to a COMMIT, as when the connection breaks.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -21,8 +22,18 @@ pub struct Faults {
     armed: Arc<Mutex<HashMap<String, Fault>>>,
 }
 
+/// What became of a COMMIT whose answer is lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cut {
+    /// Postgres never heard of it, and rolled back.
+    Before,
+    /// It happened.
+    After,
+}
+
 #[derive(Debug)]
 enum Fault {
+    Cut(Cut),
     Abort,
     WhileFileExists(PathBuf),
     Once {
@@ -86,6 +97,24 @@ impl Faults {
         Pause { reached, resume }
     }
 
+    /// Loses the answer to the next COMMIT of `transaction`.
+    pub fn cut_commit(&self, transaction: &str, cut: Cut) {
+        self.arm(&commit_of(transaction), Fault::Cut(cut));
+    }
+
+    /// Disarms [`Faults::cut_commit`]; false if the answer was lost already.
+    pub fn spare_commit(&self, transaction: &str) -> bool {
+        self.take_cut(transaction).is_some()
+    }
+
+    pub(crate) fn take_cut(&self, transaction: &str) -> Option<Cut> {
+        let mut armed = self.armed.lock().unwrap_or_else(PoisonError::into_inner);
+        match armed.remove(&commit_of(transaction)) {
+            Some(Fault::Cut(cut)) => Some(cut),
+            Some(_) | None => None,
+        }
+    }
+
     fn arm(&self, point: &str, fault: Fault) {
         let mut armed = self.armed.lock().unwrap_or_else(PoisonError::into_inner);
         armed.insert(point.to_owned(), fault);
@@ -98,7 +127,7 @@ impl Faults {
             armed.remove(&format!("{transaction}:{point}"))
         };
         match fault {
-            None => {}
+            None | Some(Fault::Cut(_)) => {}
             Some(Fault::Abort) => std::process::abort(),
             Some(Fault::WhileFileExists(file)) => wait_while(&file).await,
             Some(Fault::Once { reached, resume }) => {
@@ -108,6 +137,10 @@ impl Faults {
             }
         }
     }
+}
+
+fn commit_of(transaction: &str) -> String {
+    format!("{transaction}:commit")
 }
 
 async fn wait_while(file: &Path) {

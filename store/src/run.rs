@@ -68,6 +68,17 @@ impl Tx {
         self.faults.pass(self.name, point).await;
     }
 
+    /// Ends as if the connection broke at COMMIT.
+    #[cfg(feature = "testing")]
+    async fn cut(self, cut: crate::fault::Cut) -> RunError {
+        let ended = match cut {
+            crate::fault::Cut::Before => self.inner.rollback().await,
+            crate::fault::Cut::After => self.inner.commit().await,
+        };
+        let what = ended.map_or_else(|error| error.to_string(), |()| "a test cut it".to_owned());
+        RunError::OutcomeUnknown(StoreError::Unavailable(what))
+    }
+
     /// A named point between two statements; nothing happens there but in tests.
     #[cfg(not(feature = "testing"))]
     #[expect(clippy::unused_async, reason = "as the one for tests")]
@@ -358,6 +369,10 @@ impl Store {
         tx.point("written").await;
         #[cfg(feature = "testing")]
         let (faults, name) = (tx.faults.clone(), tx.name);
+        #[cfg(feature = "testing")]
+        if let Some(cut) = faults.take_cut(name) {
+            return Err(tx.cut(cut).await);
+        }
         match tx.inner.commit().await {
             Ok(()) => {
                 #[cfg(feature = "testing")]

@@ -1,6 +1,8 @@
 //! What must hold after every test, whatever it did. Each query yields what breaks its sentence.
 
-use sqlx::{Connection as _, PgConnection};
+use std::sync::LazyLock;
+
+use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 
 const SENTENCES: [(&str, &str); 19] = [
     (
@@ -152,13 +154,19 @@ pub async fn violations(url: &str) -> Vec<String> {
     let mut conn = PgConnection::connect(url)
         .await
         .expect("the test database lets us in");
-    let mut found = Vec::new();
-    for (sentence, query) in SENTENCES {
-        let broken: Vec<String> = sqlx::query_scalar(query)
-            .fetch_all(&mut conn)
-            .await
-            .unwrap_or_else(|error| panic!("{sentence}: {error}"));
-        found.extend(broken.into_iter().map(|what| format!("{sentence}: {what}")));
-    }
-    found
+    violations_on(&mut conn).await
+}
+
+/// The same on a connection that is at hand: one statement, so that it can be asked after every step.
+pub async fn violations_on(conn: &mut PgConnection) -> Vec<String> {
+    static ALL: LazyLock<String> = LazyLock::new(|| {
+        let one = |(sentence, query): (&str, &str)| {
+            format!("select $s${sentence}: $s$ || broken.what from ({query}) broken(what)")
+        };
+        SENTENCES.map(one).join(" union all ")
+    });
+    sqlx::query_scalar(AssertSqlSafe(ALL.as_str()))
+        .fetch_all(conn)
+        .await
+        .unwrap_or_else(|error| panic!("the checker's sentences: {error}"))
 }

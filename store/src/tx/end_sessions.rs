@@ -45,10 +45,11 @@ impl Transaction for EndSessions {
                     on d.id = e.id and d.current_session = e.number
                 order by d.id for no key update of d
             )
-            update devices d set disconnected_at = authority_now()
+            update devices d
+            -- one that is noted already (by an earlier run, it may be) stays as it was noted
+            set disconnected_at = coalesce(d.disconnected_at, authority_now())
             from ended, unnest($1::uuid[], $2::bigint[]) as e(id, number)
             where d.id = ended.id and d.id = e.id and d.current_session = e.number
-                and d.disconnected_at is null
             returning d.id"#,
             &self.devices,
             &self.numbers

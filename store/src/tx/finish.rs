@@ -40,6 +40,7 @@ struct AttemptEnd {
     /// Set when the control plane acts over the agent's head.
     new_epoch: Option<i64>,
     charged: bool,
+    returned: bool,
     failure_code: Option<&'static str>,
     failure_message: Option<String>,
     final_operation: Option<String>,
@@ -90,6 +91,7 @@ impl Finish {
             status: ending.attempt.as_str(),
             new_epoch: ending.forced.then_some(pair.job.epoch_counter + 1),
             charged: ending.charged,
+            returned: ending.returned,
             failure_code: ending.code.map(FailureCode::as_str),
             failure_message: None,
             final_operation: None,
@@ -278,7 +280,8 @@ async fn write(tx: &mut Tx, now: OffsetDateTime, ends: &[Finish]) -> Result<Writ
                 attempt_id uuid, job_id uuid, device_id uuid, epoch bigint, digest text,
                 "from" text[], must_be_live boolean, unpresented_claim uuid,
                 verification_epoch bigint, status text,
-                new_epoch bigint, charged boolean, failure_code text, failure_message text,
+                new_epoch bigint, charged boolean, returned boolean, failure_code text,
+                failure_message text,
                 final_operation text, final_epoch bigint, final_digest text, final_content text)
             where input.attempt <> 'null'
         ), job_ends as materialized (
@@ -296,6 +299,7 @@ async fn write(tx: &mut Tx, now: OffsetDateTime, ends: &[Finish]) -> Result<Writ
                 collect_after = greatest(a.grant_expires_at, $2)
                     + $3::bigint * interval '1 microsecond',
                 lease_epoch = coalesce(e.new_epoch, a.lease_epoch), charged = e.charged,
+                returned = e.returned,
                 failure_code = e.failure_code, failure_message = e.failure_message,
                 -- whoever reports a failure with the token has had the offer
                 accepted_at = case when e.status = 'failed'

@@ -109,7 +109,7 @@ pub(super) async fn with_returns(tx: &mut Tx, pair: &Pair) -> Result<JobFacts, S
         facts.returned_widely = sqlx::query_scalar!(
             r#"-- with_returns
             select (select count(distinct device_id) from attempts
-                    where job_id = $1 and accepted_at is null and (ended_at is not null or id = $2))
+                    where job_id = $1 and (returned or id = $2))
                 >= least(3, (select count(*) from devices, jobs
                              where jobs.id = $1 and enabled
                                  and string_to_array(jobs.lane, ' ') <@ devices.words))

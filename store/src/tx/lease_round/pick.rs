@@ -158,7 +158,7 @@ pub(super) async fn pick(
             -- how the last attempts of each device ended, newest first
             select d.id as device_id, a.id, a.ended_at,
                 case
-                    when a.accepted_at is null and a.failure_code = 'provider_offline' then 'returned'
+                    when a.returned then 'returned'
                     when a.failure_code = 'device_fault'
                         or (a.charged and a.ended_at < a.leased_at + interval '1 minute')
                         then 'failed'
@@ -190,8 +190,7 @@ pub(super) async fn pick(
             select j.id, j.org_id, j.lane, j.service, j.params, j.queue_key,
                 -- devices that gave this job's offer back within five minutes
                 array(select device_id from attempts a
-                    where a.job_id = j.id and a.accepted_at is null
-                        and a.failure_code = 'provider_offline'
+                    where a.job_id = j.id and a.returned
                         and a.ended_at > clock.now - interval '5 minutes'
                         and a.ended_at <= clock.now) as barred,
                 -- devices that failed or lost it

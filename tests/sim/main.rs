@@ -1,0 +1,62 @@
+//! The simulation: generated lists of what buyers, agents, gateways, operators and the clock do drive
+//! the real store on a real Postgres and a plain reference of the same rules side by side. After every
+//! step what the store answered, every row that decides anything, and the checker's sentences are
+//! compared; a list that finds something is shortened to the steps that it needs.
+//!
+//! Wrong is: an answer other than the reference's, a row other than the reference's, a broken
+//! sentence, an error of the store. Of two calls at the same time (on two gateways) the outcome must
+//! be that of one after the other, in either order. Where a COMMIT's answer was lost, an answer may
+//! differ in who is said to have done it first.
+//!
+//! What a seed does not repeat: ids and secrets, and how two calls at the same time meet.
+//!
+//! `make sim SEED=… CASES=…` runs as many lists as one likes; `make test` always runs the same ones
+//! and some that nobody has run before.
+
+mod call;
+mod cases;
+mod drive;
+mod names;
+mod ops;
+mod pinned;
+mod plan;
+mod planted;
+mod reference;
+mod rows;
+mod run;
+mod site;
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use cases::{Cases, nothing_is_found};
+
+const SHRINK: u32 = 3_000;
+
+/// A setting in the environment.
+fn setting(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok().filter(|text| !text.is_empty());
+    text.map(|text| text.parse().expect("a whole number"))
+}
+
+#[test]
+fn the_lists_that_are_always_run_find_nothing() {
+    nothing_is_found(Cases {
+        seed: 67,
+        cases: 150,
+        shrink: SHRINK,
+    });
+}
+
+/// As many as `SIM_CASES` says, from `SIM_SEED` on.
+#[test]
+fn lists_that_nobody_has_run_find_nothing() {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let seconds = now.map_or(0, |since| since.as_secs());
+    nothing_is_found(Cases {
+        seed: setting("SIM_SEED").unwrap_or(seconds),
+        cases: setting("SIM_CASES")
+            .and_then(|cases| u32::try_from(cases).ok())
+            .unwrap_or(50),
+        shrink: SHRINK,
+    });
+}

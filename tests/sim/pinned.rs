@@ -1,0 +1,50 @@
+//! Lists that found something once.
+
+use crate::cases::replay;
+use crate::ops::{At, Cut, Op, Socket, Step, Which};
+
+fn finds_nothing(list: &[Step]) {
+    assert_eq!(replay(list), Ok(()));
+}
+
+fn submit() -> Step {
+    Step::one(Op::Submit {
+        key: None,
+        means: false,
+        budget: 2,
+        is_short: false,
+    })
+}
+
+fn lease() -> Step {
+    Step::one(Op::Lease {
+        device: 0,
+        slots: 1,
+        socket: Socket::Latest,
+    })
+}
+
+fn newest() -> At {
+    At {
+        pick: 0,
+        which: Which::Current,
+        stranger: false,
+    }
+}
+
+#[test]
+fn an_offer_that_an_operator_took_back_goes_to_the_same_device_again() {
+    finds_nothing(&[submit(), lease(), Step::one(Op::Revoke(newest())), lease()]);
+}
+
+#[test]
+fn a_socket_that_closes_was_the_current_one_also_when_nobody_answered_that_it_closed() {
+    finds_nothing(&[Step::One {
+        op: Op::Close {
+            device: 0,
+            socket: Socket::Latest,
+        },
+        gateway: 0,
+        cut: Some(Cut::After),
+    }]);
+}
