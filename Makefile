@@ -1,6 +1,6 @@
 # What a developer types. Each target says what it does and installs what it needs.
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak check prepare model mutants
+.PHONY: help demo test soak sim check prepare model mutants
 
 INPUT ?=
 KEEP ?=
@@ -13,6 +13,8 @@ help:
 	@echo '                                 KEEP=1 leaves all of it running and says how to stop it.'
 	@echo 'make test                        All tests, on real Postgres and real FFmpeg.'
 	@echo 'make soak [SOAK_SECONDS=600]     The long tests: mixed load with random kills, and more.'
+	@echo 'make sim [SEED=1] [CASES=1000]   Generated lists of operations on Postgres, beside a plain'
+	@echo '                                 reference of the rules (docs/evidence/simulation.md).'
 	@echo 'make model                       Explore the whole execution model (docs/evidence/model.md).'
 	@echo 'make mutants                     Break the rules one by one; each break must fail a test.'
 	@echo 'make check                       Formatter, linter, documentation, committed query data.'
@@ -32,6 +34,9 @@ test:
 # SOAK_SECONDS and SOAK_SEED reach it through the environment.
 soak:
 	@SOAK_SECONDS="$(SOAK_SECONDS)" SOAK_SEED="$(SOAK_SEED)" .ci/soak
+
+sim:
+	@SEED="$(SEED)" CASES="$(CASES)" .ci/sim
 
 check:
 	@.ci/check

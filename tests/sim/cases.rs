@@ -18,7 +18,7 @@ const STEPS: usize = 22;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cases {
     pub(crate) seed: u64,
-    pub(crate) cases: u32,
+    pub(crate) lists: u32,
     /// How many shorter lists are tried once something is found.
     pub(crate) shrink: u32,
 }
@@ -33,7 +33,7 @@ pub(crate) fn find(site: impl Future<Output = Site>, cases: Cases) -> Option<Str
     });
     let eyes = RefCell::new(eyes);
     let config = Config {
-        cases: cases.cases,
+        cases: cases.lists,
         max_shrink_iters: cases.shrink,
         failure_persistence: None,
         ..Config::default()
@@ -70,12 +70,12 @@ pub(crate) fn replay(list: &[Step]) -> Result<(), String> {
 /// Runs lists that must find nothing, and says how many in how long.
 pub(crate) fn nothing_is_found(cases: Cases) {
     let started = Instant::now();
-    println!("simulation: SEED={} CASES={}", cases.seed, cases.cases);
+    println!("simulation: SEED={} CASES={}", cases.seed, cases.lists);
     let found = find(Site::new(), cases);
     println!(
         "simulation: SEED={} CASES={}: {} finds in {:.1?}",
         cases.seed,
-        cases.cases,
+        cases.lists,
         found.iter().count(),
         Duration::from_millis(u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX)),
     );

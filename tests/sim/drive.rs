@@ -186,6 +186,13 @@ impl Driver<'_> {
                 store.pull_back().await?;
                 Answer::Done
             }
+            _ => self.by_operator(call).await?,
+        })
+    }
+
+    async fn by_operator(&self, call: &Call) -> Result<Answer, StoreError> {
+        let store = self.store;
+        Ok(match call {
             Call::Disable(device) => {
                 let device = self.names.devices[*device].0;
                 let ended = store.disable_device(device, Some("a test")).await?;

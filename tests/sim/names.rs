@@ -143,6 +143,7 @@ impl Names {
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+/// As Postgres says bytes in hexadecimal.
+pub(crate) fn hex(bytes: &[u8; 32]) -> String {
+    bytes.map(|byte| format!("{byte:02x}")).concat()
 }

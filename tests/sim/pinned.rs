@@ -1,7 +1,7 @@
 //! Lists that found something once.
 
 use crate::cases::replay;
-use crate::ops::{At, Cut, Op, Socket, Step, Which};
+use crate::ops::{At, Cut, List, Op, Socket, Step, Which};
 
 fn finds_nothing(list: &[Step]) {
     assert_eq!(replay(list), Ok(()));
@@ -47,4 +47,28 @@ fn a_socket_that_closes_was_the_current_one_also_when_nobody_answered_that_it_cl
         gateway: 0,
         cut: Some(Cut::After),
     }]);
+}
+
+#[test]
+fn a_device_that_is_paired_twice_before_it_says_hello_keeps_what_it_holds() {
+    let pair_again = Step::one(Op::Repair {
+        device: 0,
+        changes_owner: false,
+    });
+    let accept = Step::one(Op::Accept(newest()));
+    let hello = Step::one(Op::Hello {
+        device: 0,
+        list: List::All,
+        which: Which::Replaced,
+        socket: Socket::New,
+        is_other_process: false,
+    });
+    finds_nothing(&[
+        submit(),
+        lease(),
+        accept,
+        pair_again.clone(),
+        pair_again,
+        hello,
+    ]);
 }

@@ -22,8 +22,8 @@ const LENGTHS: [Duration; 12] = [
     Duration::from_secs(15),
     Duration::from_secs(20),
     Duration::from_secs(30),
-    Duration::from_secs(60),
-    Duration::from_secs(120),
+    Duration::from_mins(1),
+    Duration::from_mins(2),
     Duration::from_secs(301),
 ];
 const CODES: [FailureCode; 5] = [
@@ -172,17 +172,8 @@ fn verify(op: &Op, memory: &mut Memory) -> Option<Call> {
 }
 
 fn of_rows(op: &Op, world: &Reference) -> Option<Call> {
-    let claim = |at: &At| claim(world, at);
+    let claim = |at: &At| claim(world, *at);
     Some(match op {
-        Op::Lease {
-            device,
-            slots,
-            socket,
-        } => Call::Round {
-            device: usize::from(*device),
-            session: session(world, usize::from(*device), *socket),
-            slots: u32::from(*slots),
-        },
         Op::Accept(at) => Call::Progress {
             claim: claim(at)?,
             phase: None,
@@ -219,7 +210,22 @@ fn of_rows(op: &Op, world: &Reference) -> Option<Call> {
             content: *content,
         },
         Op::Grant(at) => Call::Grant(claim(at)?),
-        Op::Revoke(at) => Call::Revoke(claim(at)?.at),
+        _ => return of_devices(op, world),
+    })
+}
+
+fn of_devices(op: &Op, world: &Reference) -> Option<Call> {
+    Some(match op {
+        Op::Revoke(at) => Call::Revoke(claim(world, *at)?.at),
+        Op::Lease {
+            device,
+            slots,
+            socket,
+        } => Call::Round {
+            device: usize::from(*device),
+            session: session(world, usize::from(*device), *socket),
+            slots: u32::from(*slots),
+        },
         Op::Cancel(job) => {
             let slots: Vec<usize> = world.jobs.keys().copied().collect();
             Call::Cancel(*slots.get(usize::from(*job) % slots.len().max(1))?)
@@ -255,7 +261,7 @@ fn session(world: &Reference, device: usize, socket: Socket) -> i64 {
 }
 
 /// Live attempts three times out of four, any the fourth; the newest first.
-fn claim(world: &Reference, at: &At) -> Option<Claim> {
+fn claim(world: &Reference, at: At) -> Option<Claim> {
     let mut all: Vec<_> = world.attempts.iter().collect();
     all.sort_unstable_by_key(|(_, attempt)| std::cmp::Reverse(attempt.order));
     let live: Vec<_> = (all.iter().copied())

@@ -70,7 +70,7 @@ async fn planted(mistake: Planted) -> Site {
 fn is_found(mistake: Planted) {
     let cases = Cases {
         seed: 1,
-        cases: 500,
+        lists: 500,
         shrink: 60,
     };
     let find = find(planted(mistake), cases).expect("a planted mistake is found");
@@ -102,7 +102,7 @@ fn half_a_fence_alone_refuses_the_same() {
     let site = async { Site::new().await.with_fence(FenceMode::OnlyPure) };
     let cases = Cases {
         seed: 2,
-        cases: 10,
+        lists: 10,
         shrink: 200,
     };
     assert_eq!(find(site, cases), None);

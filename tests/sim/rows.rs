@@ -97,6 +97,7 @@ struct ReadJob {
 }
 
 #[derive(Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "as many as the row has")]
 struct ReadAttempt {
     id: Uuid,
     job: Uuid,
@@ -153,7 +154,7 @@ fn view(read: Read, names: &Names) -> View {
         .collect();
     let attempts = read.attempts.into_iter().filter_map(|row| {
         let at = *keys.get(&row.id)?;
-        Some((at, attempt(row, at, names)))
+        Some((at, attempt(&row, at, names)))
     });
     let events = read.events.into_iter().filter_map(|row| {
         let at = *keys.get(&row.attempt)?;
@@ -176,7 +177,7 @@ fn view(read: Read, names: &Names) -> View {
         swept_at: instant(read.swept_at),
         devices: devices.into_iter().flatten().collect(),
         jobs: jobs
-            .filter_map(|row| Some((names.slot_of(row.id)?, job(row))))
+            .filter_map(|row| Some((names.slot_of(row.id)?, job(&row))))
             .collect(),
         events: events.collect::<BTreeSet<_>>(),
         attempts: attempts.collect(),
@@ -195,7 +196,7 @@ fn device(row: ReadDevice, names: &Names) -> DeviceRow {
     }
 }
 
-fn job(row: ReadJob) -> JobRow {
+fn job(row: &ReadJob) -> JobRow {
     JobRow {
         status: row.status,
         epochs: row.epochs,
@@ -213,7 +214,7 @@ fn job(row: ReadJob) -> JobRow {
     }
 }
 
-fn attempt(row: ReadAttempt, at: Key, names: &Names) -> AttemptRow {
+fn attempt(row: &ReadAttempt, at: Key, names: &Names) -> AttemptRow {
     let known = |epoch: i64, token: Option<&str>| pair(names, at, epoch, token);
     let operation = match row.operation.as_deref() {
         Some("commit") => Some("commit"),

@@ -11,7 +11,7 @@ use fencepost_tests::world::CREDIT;
 use fencepost_tests::{Clock, World};
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 
-use crate::names::Names;
+use crate::names::{Names, hex};
 use crate::planted::Planted;
 use crate::reference::{BEGIN, View};
 use crate::rows::{self, HELPERS};
@@ -104,27 +104,26 @@ impl Site {
 
     /// Nothing was ever submitted, and no device has connected.
     pub(crate) async fn begin_anew(&self, eyes: &mut Eyes) -> Names {
-        let mut sweep = format!("{SWEEP_OUT} {CREDIT};");
+        let mut statements = vec![format!("{SWEEP_OUT} {CREDIT};")];
         let mut devices = Vec::new();
         for (number, device) in self.devices.iter().enumerate() {
             let credential = Credential::presented(&format!("fp_device_{number}"));
-            let digest = credential.digest().map(|byte| format!("{byte:02x}"));
-            sweep += &format!(
+            statements.push(format!(
                 "update devices set enabled = true, note = null, current_session = null,
                      void_through = 0, session_counter = 0, supersedes = '{{}}',
                      disconnected_at = null, instance_id = null, provider_id = '{}',
                      token_digest = '\\x{}' where id = '{device}';",
                 self.owners[0],
-                digest.concat()
-            );
+                hex(&credential.digest())
+            ));
             devices.push((*device, credential));
         }
         let begin = BEGIN.unix_timestamp();
-        sweep += &format!(
+        statements.push(format!(
             "update authority_state set marked_at = to_timestamp({begin}),
                  swept_at = to_timestamp({begin});"
-        );
-        eyes.run(&sweep).await;
+        ));
+        eyes.run(&statements.concat()).await;
         self.clock().set(BEGIN).await;
         Names::new(self.owners[0], devices)
     }

@@ -87,10 +87,12 @@ pub(super) async fn revoke_leases_of(
 /// hello resumes, ends. The caller has locked the device.
 pub(super) async fn keep_leases_for_hello(tx: &mut Tx, device: DeviceId) -> Result<(), StoreError> {
     let locked = lock_live_of(tx, device).await?;
+    let kept_before = find_kept(tx, device).await?;
     let kept: Vec<Kept> = locked
         .pairs
         .iter()
         .filter(|pair| is_held_by_agent(pair) && !pair.attempt.claimed)
+        .filter(|pair| !kept_before.contains(&pair.attempt.fence.attempt))
         .map(|pair| Kept {
             facts: WhereFacts::of_row(&pair.attempt.fence),
             new_epoch: pair.job.epoch_counter + 1,
@@ -105,6 +107,20 @@ pub(super) async fn keep_leases_for_hello(tx: &mut Tx, device: DeviceId) -> Resu
 
 fn is_held_by_agent(pair: &Pair) -> bool {
     pair.attempt.fence.status.is_held_by_agent()
+}
+
+/// What was kept already, when the device was paired before, and that no hello has asked for since:
+/// its secret is as unknown as a new one, and the pair that its agent has must not be forgotten.
+async fn find_kept(tx: &mut Tx, device: DeviceId) -> Result<Vec<AttemptId>, StoreError> {
+    let ids = sqlx::query_scalar!(
+        r#"-- revoke: find kept
+        select a.id from attempts a join devices d on d.id = a.device_id
+        where d.id = $1 and a.ended_at is null and a.session_number <= d.void_through"#,
+        device.0
+    )
+    .fetch_all(&mut **tx)
+    .await?;
+    Ok(ids.into_iter().map(AttemptId).collect())
 }
 
 async fn lock_live_of(tx: &mut Tx, device: DeviceId) -> Result<LockedPairs, StoreError> {

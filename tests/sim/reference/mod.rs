@@ -79,6 +79,7 @@ impl Said {
 
 /// An attempt's row.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "as many as the row has")]
 pub(crate) struct AttemptRow {
     pub(crate) device: usize,
     pub(crate) session: i64,
