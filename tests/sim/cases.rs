@@ -1,6 +1,7 @@
 //! Many lists, and the shortest one that still finds what was found.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::time::{Duration, Instant};
 
@@ -23,8 +24,17 @@ pub(crate) struct Cases {
     pub(crate) shrink: u32,
 }
 
-/// Runs lists until something is found; the shortest list that finds it, and what that is.
-pub(crate) fn find(site: impl Future<Output = Site>, cases: Cases) -> Option<String> {
+/// What came of many lists.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    /// The shortest list that finds something, and what that is.
+    pub(crate) found: Option<String>,
+    /// How often each kind of call was answered in which way.
+    pub(crate) tally: BTreeMap<String, u64>,
+}
+
+/// Runs lists until something is found.
+pub(crate) fn find(site: impl Future<Output = Site>, cases: Cases) -> Outcome {
     let runtime = Runtime::new().expect("a runtime can be made");
     let (site, eyes) = runtime.block_on(async {
         let site = site.await;
@@ -48,11 +58,13 @@ pub(crate) fn find(site: impl Future<Output = Site>, cases: Cases) -> Option<Str
     });
     // What a find leaves behind must not be checked when the database goes.
     runtime.block_on(site.begin_anew(&mut eyes.borrow_mut()));
-    match found {
+    let found = match found {
         Ok(()) => None,
         Err(TestError::Fail(reason, list)) => Some(said(&list, reason.message())),
         Err(TestError::Abort(reason)) => panic!("no lists could be made: {reason}"),
-    }
+    };
+    let tally = site.tally();
+    Outcome { found, tally }
 }
 
 /// Runs one list that was found before.
@@ -68,10 +80,10 @@ pub(crate) fn replay(list: &[Step]) -> Result<(), String> {
 }
 
 /// Runs lists that must find nothing, and says how many in how long.
-pub(crate) fn nothing_is_found(cases: Cases) {
+pub(crate) fn nothing_is_found(cases: Cases) -> BTreeMap<String, u64> {
     let started = Instant::now();
     println!("simulation: SEED={} CASES={}", cases.seed, cases.lists);
-    let found = find(Site::new(), cases);
+    let Outcome { found, tally } = find(Site::new(), cases);
     println!(
         "simulation: SEED={} CASES={}: {} finds in {:.1?}",
         cases.seed,
@@ -79,9 +91,11 @@ pub(crate) fn nothing_is_found(cases: Cases) {
         found.iter().count(),
         Duration::from_millis(u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX)),
     );
+    println!("{tally:#?}");
     if let Some(found) = found {
         panic!("SEED={}: {found}", cases.seed);
     }
+    tally
 }
 
 fn said(list: &[Step], what: &str) -> String {

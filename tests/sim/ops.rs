@@ -161,7 +161,8 @@ pub(crate) fn lists(most: usize) -> impl Strategy<Value = Vec<Step>> {
     })
 }
 
-/// Where it becomes interesting: nothing yet, an offer, an upload, a verification, two of them.
+/// Where it becomes interesting: nothing yet, an offer, an upload, a verification, one that was taken
+/// over, two leases.
 fn openings() -> impl Strategy<Value = Vec<Step>> {
     let submit = |budget| Op::Submit {
         key: None,
@@ -185,12 +186,14 @@ fn openings() -> impl Strategy<Value = Vec<Step>> {
         percent: None,
     };
     let commit = Op::Commit { at, content: 0 };
+    let minute_later = Op::Advance(9);
     let list = |ops: &[Op]| Just(ops.iter().cloned().map(Step::one).collect::<Vec<_>>());
     prop_oneof![
         1 => list(&[]),
         2 => list(&[submit(2), lease(0)]),
         3 => list(&[submit(3), lease(0), upload.clone()]),
         2 => list(&[submit(2), lease(0), upload.clone(), commit.clone()]),
+        1 => list(&[submit(2), lease(0), upload.clone(), commit, minute_later, Op::Sweep]),
         1 => list(&[submit(1), lease(0), upload.clone()]),
         2 => list(&[submit(3), submit(2), lease(0), lease(1), upload]),
     ]

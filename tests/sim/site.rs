@@ -1,6 +1,9 @@
 //! One database for many lists: two gateways' stores on it, and the broom between two lists.
 
 use fencepost_domain::ids::SessionNumber;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
 use fencepost_domain::ids::{DeviceId, JobId, OrgId, ProviderId, UploadId};
 use fencepost_store::fence::FenceMode;
 use fencepost_store::secrets::Credential;
@@ -11,6 +14,7 @@ use fencepost_tests::world::CREDIT;
 use fencepost_tests::{Clock, World};
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 
+use crate::call::{Answer, Call};
 use crate::names::{Names, hex};
 use crate::planted::Planted;
 use crate::reference::{BEGIN, View};
@@ -38,6 +42,8 @@ pub(crate) struct Site {
     upload: UploadId,
     /// A mistake that is to be found.
     pub(crate) planted: Option<Planted>,
+    /// How often a call was answered so.
+    tally: Mutex<BTreeMap<String, u64>>,
 }
 
 /// A connection that reads the rows, and one that sweeps them out.
@@ -68,7 +74,20 @@ impl Site {
             devices,
             upload,
             planted: None,
+            tally: Mutex::default(),
         }
+    }
+
+    pub(crate) fn count(&self, call: &Call, answer: &Answer) {
+        let mut tally = self.tally.lock().unwrap_or_else(PoisonError::into_inner);
+        let said = format!("{}: {}", first_word(call), first_word(answer));
+        *tally.entry(said).or_default() += 1;
+    }
+
+    /// How often each kind of call was answered in which way.
+    pub(crate) fn tally(&self) -> BTreeMap<String, u64> {
+        let tally = self.tally.lock().unwrap_or_else(PoisonError::into_inner);
+        tally.clone()
     }
 
     /// The same with only a part of the fence in force.
@@ -134,6 +153,14 @@ impl Site {
         let minted = minted.map_err(|error| format!("minting: {error}"))?;
         Ok(minted.map(|(_, SessionNumber(number))| number))
     }
+}
+
+fn first_word(of: &impl std::fmt::Debug) -> String {
+    let said = format!("{of:?}");
+    said.split(|c: char| !c.is_alphanumeric())
+        .next()
+        .unwrap_or_default()
+        .to_owned()
 }
 
 impl Eyes {

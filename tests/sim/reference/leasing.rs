@@ -92,7 +92,9 @@ impl Reference {
             .collect();
         waiting.sort_unstable();
         waiting.truncate(most);
-        let may_start = |(_, slot): &(_, usize)| self.jobs[slot].row.deadline > self.now;
+        let may_start = |(_, slot): &(_, usize)| {
+            self.jobs[slot].row.deadline > self.now && !self.held_by_others.contains(slot)
+        };
         let candidate = |(_, slot): (_, usize)| {
             let devices = |wanted: &dyn Fn(&Attempt) -> bool| {
                 let mine = self.attempts.iter().filter(|(at, _)| at.0 == slot);

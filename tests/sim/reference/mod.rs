@@ -165,6 +165,8 @@ pub(crate) struct Reference {
     pub(crate) jobs: BTreeMap<usize, Job>,
     pub(crate) attempts: BTreeMap<Key, Attempt>,
     pub(crate) events: BTreeSet<EventRow>,
+    /// Jobs that a round leaves out, because somebody else holds their rows at that moment.
+    pub(crate) held_by_others: BTreeSet<usize>,
 }
 
 impl Reference {
@@ -190,6 +192,7 @@ impl Reference {
             jobs: BTreeMap::new(),
             attempts: BTreeMap::new(),
             events: BTreeSet::new(),
+            held_by_others: BTreeSet::new(),
         }
     }
 
