@@ -96,6 +96,7 @@ impl SweeperLinks {
         }
         let mut total = 0;
         let mut freed = false;
+        let mut looked_at = None;
         for _ in 0..MAX_BATCHES {
             let report = self
                 .store
@@ -118,8 +119,11 @@ impl SweeperLinks {
             }
             let full =
                 report.due >= BATCH as usize || queue.woken + queue.overdue >= BATCH as usize;
-            self.hand_over(report);
             if !full {
+                looked_at = Some(report.looked_at);
+            }
+            self.hand_over(report);
+            if looked_at.is_some() {
                 break;
             }
         }
@@ -131,7 +135,10 @@ impl SweeperLinks {
         {
             tracing::debug!("the matcher's timer does the same");
         }
-        self.store.finish_sweep().await?;
+        // A sweep that left something out is not finished: what ran out while we were away stays so.
+        if let Some(looked_at) = looked_at {
+            self.store.finish_sweep(looked_at).await?;
+        }
         self.refresh_sessions().await?;
         Ok(total)
     }

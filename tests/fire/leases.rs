@@ -19,9 +19,9 @@ async fn whole_sweep(world: &World) -> bool {
     let store = &world.store;
     let outage = store.begin_sweep().await.expect("it runs");
     let swept = store.expire_due_after(100, &SERVICES, outage).await;
-    swept.expect("it runs");
+    let looked_at = swept.expect("it runs").looked_at;
     store.tend_queue(100).await.expect("it runs");
-    store.finish_sweep().await.expect("it runs");
+    store.finish_sweep(looked_at).await.expect("it runs");
     outage.is_some()
 }
 

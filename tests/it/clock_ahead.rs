@@ -126,8 +126,9 @@ async fn work_goes_on_without_pairing_after_two_years_forward_and_back() {
     // The losses are nobody's fault: nobody swept for two years.
     let outage = world.store.begin_sweep().await.unwrap();
     let swept = world.store.expire_due_after(10, &["transcode.v1"], outage);
-    assert_eq!(swept.await.unwrap().ended.len(), 1);
-    world.store.finish_sweep().await.unwrap();
+    let swept = swept.await.unwrap();
+    assert_eq!(swept.ended.len(), 1);
+    world.store.finish_sweep(swept.looked_at).await.unwrap();
     assert_eq!(world.attempt_column(lease.attempt, "charged").await, "f");
     world.clock.go_back(TWO_YEARS).await;
     // By that clock the job's deadline had passed; a new one is done by the same device.
@@ -140,7 +141,8 @@ async fn work_goes_on_without_pairing_after_two_years_forward_and_back() {
     assert_eq!(world.statuses(&next).await, "succeeded, succeeded");
     // What was swept last is not two years away for two years.
     assert_eq!(world.store.begin_sweep().await.unwrap(), None);
-    world.store.finish_sweep().await.unwrap();
+    let now = world.clock.now().await;
+    world.store.finish_sweep(now).await.unwrap();
     world.clock.advance(TTL * 3).await;
     let outage = world.store.begin_sweep().await.unwrap();
     assert!(outage.is_some(), "an outage is noticed again");

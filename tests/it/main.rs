@@ -16,6 +16,7 @@ mod idempotency;
 mod leasing;
 mod limits;
 mod money;
+mod one_reading;
 mod pairing;
 mod progress;
 mod races;

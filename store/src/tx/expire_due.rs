@@ -28,7 +28,7 @@ use crate::rows::{LockedPairs, Pair, PairRecord, select_pairs};
 use crate::run::{Share, Store, Transaction, Tx};
 
 /// What a sweep did.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct SweepReport {
     /// Attempts that ended.
     pub ended: Vec<FinalizedAttempt>,
@@ -36,6 +36,8 @@ pub struct SweepReport {
     pub verify: Vec<VerificationTicket>,
     /// How many rows were due, to tell whether there may be more.
     pub due: usize,
+    /// The clock by which it was judged what is due.
+    pub looked_at: OffsetDateTime,
     /// The clock is behind its mark by this much: nothing ends, or is picked up, for so long.
     pub clock_regressed_by: Option<Duration>,
 }
@@ -48,7 +50,8 @@ impl Store {
         limit: u32,
         services: &[&str],
     ) -> Result<SweepReport, StoreError> {
-        self.expire_due_after(limit, services, None).await
+        let look = Look::AtLeases;
+        self.expire(limit, services, look).await
     }
 
     /// The same after an outage of ours: leases that ended in it are lost, but charged to nobody.
@@ -58,13 +61,23 @@ impl Store {
         services: &[&str],
         outage: Option<Outage>,
     ) -> Result<SweepReport, StoreError> {
+        let look = Look::AtOurselvesToo(outage);
+        self.expire(limit, services, look).await
+    }
+
+    async fn expire(
+        &self,
+        limit: u32,
+        services: &[&str],
+        look: Look,
+    ) -> Result<SweepReport, StoreError> {
         let services = services.iter().map(|&name| name.to_owned()).collect();
         let limit = i64::from(limit);
         let draft = self
             .execute(ExpireDue {
                 limit,
                 services,
-                outage,
+                look,
             })
             .await?;
         Ok(SweepReport {
@@ -75,6 +88,7 @@ impl Store {
                 .collect(),
             verify: draft.verify,
             due: draft.due,
+            looked_at: draft.looked_at,
             clock_regressed_by: draft.clock_regressed_by,
         })
     }
@@ -83,14 +97,22 @@ impl Store {
 struct ExpireDue {
     limit: i64,
     services: Vec<String>,
-    outage: Option<Outage>,
+    look: Look,
 }
 
-#[derive(Default)]
+/// Whether leases may have run out because *we* were away.
+#[derive(Debug, Clone, Copy)]
+enum Look {
+    AtLeases,
+    /// The outage that the sweep noticed when it began. Another one may have come since.
+    AtOurselvesToo(Option<Outage>),
+}
+
 struct Draft {
     ended: Vec<Ended>,
     verify: Vec<VerificationTicket>,
     due: usize,
+    looked_at: OffsetDateTime,
     clock_regressed_by: Option<Duration>,
 }
 
@@ -111,15 +133,22 @@ impl Transaction for ExpireDue {
 
     async fn run(&self, tx: &mut Tx) -> Result<Draft, StoreError> {
         let locked = lock_due(tx, self.limit).await?;
-        let mut draft = Draft::default();
+        let mut draft = Draft {
+            ended: Vec::new(),
+            verify: Vec::new(),
+            due: 0,
+            looked_at: locked.now,
+            clock_regressed_by: None,
+        };
         if let Some(by) = locked.clock().regressed_by() {
             draft.clock_regressed_by = Some(by);
             return Ok(draft);
         }
         draft.due = locked.pairs.len();
+        let outages = self.outages(tx, locked.now).await?;
         let (mut ends, mut onward) = (Vec::new(), Vec::new());
         for pair in &locked.pairs {
-            match self.judge_time(tx, pair, locked.now) {
+            match self.judge_time(tx, pair, locked.now, &outages) {
                 Verdict::End(cause) => {
                     let facts = WhereFacts::of_row(&pair.attempt.fence);
                     let job = if cause == Cause::Returned {
@@ -159,7 +188,17 @@ enum Verdict {
 }
 
 impl ExpireDue {
-    fn judge_time(&self, tx: &Tx, pair: &Pair, now: OffsetDateTime) -> Verdict {
+    /// The one that was noticed when the sweep began, which another gateway may have ended since, and
+    /// the one that there is now: we may have been away between then and here.
+    async fn outages(&self, tx: &mut Tx, now: OffsetDateTime) -> Result<Vec<Outage>, StoreError> {
+        let Look::AtOurselvesToo(noticed) = self.look else {
+            return Ok(Vec::new());
+        };
+        let since = Outage::since_last_sweep(tx, now).await?;
+        Ok(noticed.into_iter().chain(since).collect())
+    }
+
+    fn judge_time(&self, tx: &Tx, pair: &Pair, now: OffsetDateTime, outages: &[Outage]) -> Verdict {
         let attempt = &pair.attempt;
         let expires_at = attempt.fence.expires_at.unwrap_or(now);
         let grace_ends = match (pair.job.facts.status, pair.job.cancel_requested_at) {
@@ -183,7 +222,7 @@ impl ExpireDue {
             return Verdict::PickUp;
         }
         if expires_at <= now {
-            let ours = self.outage.is_some_and(|outage| outage.covers(expires_at));
+            let ours = outages.iter().any(|outage| outage.covers(expires_at));
             return Verdict::End(match (attempt.accepted, ours) {
                 (false, _) => Cause::Returned,
                 (true, true) => Cause::ExpiredInOutage,

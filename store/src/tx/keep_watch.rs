@@ -3,6 +3,7 @@
 //! Leases that ran out in a gap between sweeps of at least twice a lease's length are nobody's fault:
 //! there was no gateway to renew them. Locks: none to begin; the one row of `authority_state` to end.
 
+use fencepost_domain::duration::LeaseDuration;
 use time::OffsetDateTime;
 
 use crate::error::StoreError;
@@ -24,10 +25,26 @@ impl Outage {
     }
 }
 
+impl Outage {
+    fn between(from: OffsetDateTime, to: OffsetDateTime, ttl: LeaseDuration) -> Option<Self> {
+        (to - from >= ttl.signed() * 2).then_some(Self { from, to })
+    }
+
+    /// The one that `now` ends, if there is one.
+    pub(super) async fn since_last_sweep(
+        tx: &mut Tx,
+        now: OffsetDateTime,
+    ) -> Result<Option<Self>, StoreError> {
+        let from = sqlx::query_scalar!("-- since_last_sweep\nselect swept_at from authority_state");
+        let from = from.fetch_one(&mut **tx).await?;
+        Ok(Self::between(from, now, tx.settings.lease_ttl))
+    }
+}
+
 impl Store {
     /// Begins a sweep; tells of the outage that it ends, if there was one.
     pub async fn begin_sweep(&self) -> Result<Option<Outage>, StoreError> {
-        let gap = self.settings().lease_ttl.signed() * 2;
+        let ttl = self.settings().lease_ttl;
         let (from, to) = self
             .read_reserved("begin_sweep", |mut conn| async move {
                 let row = sqlx::query!(
@@ -38,16 +55,18 @@ impl Store {
                 Ok((row.swept_at, row.now))
             })
             .await?;
-        Ok((to - from >= gap).then_some(Outage { from, to }))
+        Ok(Outage::between(from, to, ttl))
     }
 
-    /// Ends a sweep that looked at everything that was due.
-    pub async fn finish_sweep(&self) -> Result<(), StoreError> {
-        self.execute(FinishSweep).await
+    /// Ends a sweep that looked, at that time, at everything that was due.
+    pub async fn finish_sweep(&self, looked_at: OffsetDateTime) -> Result<(), StoreError> {
+        self.execute(FinishSweep { looked_at }).await
     }
 }
 
-struct FinishSweep;
+struct FinishSweep {
+    looked_at: OffsetDateTime,
+}
 
 impl Transaction for FinishSweep {
     const NAME: &'static str = "finish_sweep";
@@ -60,9 +79,10 @@ impl Transaction for FinishSweep {
         sqlx::query!(
             r#"-- finish_sweep
             with clock as materialized (select authority_mark() as mark, authority_now() as now)
-            update authority_state set swept_at = clock.now from clock
-            where swept_at not between clock.now - interval '1 second' and clock.now
-                and clock.now >= clock.mark"#
+            update authority_state set swept_at = $1 from clock
+            where (swept_at < $1::timestamptz - interval '1 second' or swept_at > clock.now)
+                and clock.now >= clock.mark"#,
+            self.looked_at
         )
         .execute(&mut **tx)
         .await?;

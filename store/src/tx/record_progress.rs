@@ -215,7 +215,7 @@ impl Transaction for RecordProgress {
             answers.push(Some(answer));
             writes.extend(write);
         }
-        apply(tx, &writes).await?;
+        apply(tx, clock.now, &writes).await?;
         Ok(answers)
     }
 }
@@ -389,6 +389,7 @@ async fn lock(
         .fetch_all(&mut **tx)
         .await?
     };
+    tx.point("locked").await;
     let clock = records
         .first()
         .map(|record| ClockReading {
@@ -424,7 +425,8 @@ impl LockedRow {
     }
 }
 
-async fn apply(tx: &mut Tx, writes: &[Write]) -> Result<(), StoreError> {
+/// By the reading that was judged by: whether the lease still lives at COMMIT is looked at there.
+async fn apply(tx: &mut Tx, now: OffsetDateTime, writes: &[Write]) -> Result<(), StoreError> {
     if writes.is_empty() {
         return Ok(());
     }
@@ -432,10 +434,9 @@ async fn apply(tx: &mut Tx, writes: &[Write]) -> Result<(), StoreError> {
         .map_err(|error| StoreError::inconsistent("attempts", error.to_string()))?;
     let written = sqlx::query!(
         r#"-- record_progress: write
-        with clock as materialized (select authority_now() as now)
         update attempts a set
             status = e.status::attempt_status, lease_expires_at = e.expires_at,
-            accepted_at = coalesce(a.accepted_at, clock.now),
+            accepted_at = coalesce(a.accepted_at, $2),
             -- the new epoch was presented: the pair before it is dead for hello too
             replaced_epoch = null, replaced_digest = null, unpresented_claim = null,
             resumes = case when e.status <> a.status::text or e.percent > coalesce(a.percent, -1)
@@ -443,14 +444,15 @@ async fn apply(tx: &mut Tx, writes: &[Write]) -> Result<(), StoreError> {
             percent = case when e.status = a.status::text then coalesce(e.percent, a.percent)
                 else e.percent end,
             detail = coalesce(e.detail, a.detail)
-        from clock, jsonb_to_recordset($1) as e(
+        from jsonb_to_recordset($1) as e(
             attempt_id uuid, job_id uuid, device_id uuid, epoch bigint, "from" text[],
             must_be_live boolean, status text, expires_at timestamptz, percent real, detail text)
         where a.id = e.attempt_id and a.ended_at is null
             and a.job_id = e.job_id and a.device_id = e.device_id and a.lease_epoch = e.epoch
             and a.status::text = any(e."from")
-            and (not e.must_be_live or a.lease_expires_at > clock.now)"#,
-        input
+            and (not e.must_be_live or a.lease_expires_at > $2)"#,
+        input,
+        now
     )
     .execute(&mut **tx)
     .await?

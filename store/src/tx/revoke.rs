@@ -93,6 +93,8 @@ pub(super) async fn keep_leases_for_hello(tx: &mut Tx, device: DeviceId) -> Resu
         .iter()
         .filter(|pair| is_held_by_agent(pair) && !pair.attempt.claimed)
         .filter(|pair| !kept_before.contains(&pair.attempt.fence.attempt))
+        // What has run out goes on for nobody.
+        .filter(|pair| pair.attempt.fence.expires_at > Some(locked.now.max(locked.mark)))
         .map(|pair| Kept {
             facts: WhereFacts::of_row(&pair.attempt.fence),
             new_epoch: pair.job.epoch_counter + 1,

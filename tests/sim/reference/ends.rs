@@ -218,8 +218,10 @@ impl Reference {
     /// No frame is right any more, but the pair that its agent has still is for a hello.
     fn keep_for_hello(&mut self, device: usize) {
         for at in self.all(|row| row.device == device && row.status.is_held_by_agent()) {
-            if self.attempts[&at].is_kept {
-                // It was paired again before anybody could say hello.
+            let attempt = &self.attempts[&at];
+            let has_run_out = attempt.row.expires_at <= Some(self.now.max(self.mark));
+            // One that was kept before still waits for its hello.
+            if attempt.is_kept || has_run_out {
                 continue;
             }
             let job = self.job(at.0);

@@ -182,7 +182,12 @@ fn resumed(fence: &AttemptFence, token: &CommitToken, now: OffsetDateTime) -> Re
     }
 }
 
-pub(super) async fn rotate(tx: &mut Tx, rotations: &[Rotation]) -> Result<(), StoreError> {
+/// By the reading that was judged by: whether the lease still lives at COMMIT is looked at there.
+pub(super) async fn rotate(
+    tx: &mut Tx,
+    now: OffsetDateTime,
+    rotations: &[Rotation],
+) -> Result<(), StoreError> {
     if rotations.is_empty() {
         return Ok(());
     }
@@ -190,15 +195,13 @@ pub(super) async fn rotate(tx: &mut Tx, rotations: &[Rotation]) -> Result<(), St
         .map_err(|error| StoreError::inconsistent("attempts", error.to_string()))?;
     let row = sqlx::query!(
         r#"-- begin_session: rotate
-        with clock as materialized (
-            select authority_now() as now
-        ), rotated as (
+        with rotated as (
             update attempts a set lease_epoch = e.new_epoch,
                 token_digest = decode(e.new_digest, 'hex'), lease_expires_at = e.expires_at,
-                session_number = e.session, accepted_at = coalesce(a.accepted_at, clock.now),
+                session_number = e.session, accepted_at = coalesce(a.accepted_at, $2),
                 replaced_epoch = e.replaced_epoch,
                 replaced_digest = decode(e.replaced_digest, 'hex'), resumes = e.resumes
-            from clock, jsonb_to_recordset($1) as e(
+            from jsonb_to_recordset($1) as e(
                 attempt_id uuid, job_id uuid, device_id uuid, epoch bigint, digest text,
                 "from" text[], replaced_epoch bigint, replaced_digest text, resumes int,
                 session bigint, new_epoch bigint, new_digest text,
@@ -206,7 +209,7 @@ pub(super) async fn rotate(tx: &mut Tx, rotations: &[Rotation]) -> Result<(), St
             where a.id = e.attempt_id and a.ended_at is null and a.job_id = e.job_id
                 and a.device_id = e.device_id and a.lease_epoch = e.epoch
                 and a.token_digest = decode(e.digest, 'hex') and a.status::text = any(e."from")
-                and a.lease_expires_at > clock.now
+                and a.lease_expires_at > $2
             returning a.job_id, a.lease_epoch
         ), counted as (
             update jobs j set epoch_counter = rotated.lease_epoch from rotated
@@ -216,7 +219,8 @@ pub(super) async fn rotate(tx: &mut Tx, rotations: &[Rotation]) -> Result<(), St
         )
         select (select count(*) from rotated) as "attempts!",
             (select count(*) from counted) as "jobs!""#,
-        input
+        input,
+        now
     )
     .fetch_one(&mut **tx)
     .await?;

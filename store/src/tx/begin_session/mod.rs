@@ -235,7 +235,7 @@ impl Transaction for BeginSession {
                 ends.push(end);
             }
         }
-        rotate(tx, &rotations).await?;
+        rotate(tx, locked.now, &rotations).await?;
         let ended = finish(tx, locked.now, ends).await?;
         Ok(Draft::Current {
             resumed,

@@ -56,7 +56,7 @@ impl LeaseRound {
                                      $5::bytea[], $6::text[])
                     as p(job_id, device_id, session, attempt_id, digest, output_key)
             ), clock as materialized (
-                select authority_now() as now
+                select $10::timestamptz as now
             ), granted as (
                 insert into attempts (id, job_id, org_id, device_id, provider_id, attempt_number,
                     output_key, leased_at, run_deadline, session_number, lease_epoch,
@@ -94,7 +94,8 @@ impl LeaseRound {
             &keys,
             length.micros(),
             settings.grant.micros(),
-            claim
+            claim,
+            picked.now
         )
         .fetch_all(&mut **tx)
         .await?;

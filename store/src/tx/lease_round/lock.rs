@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use fencepost_domain::clock::ClockReading;
 use serde::Deserialize;
+use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::{Cursor, LeaseRound, MAX_PAIRS, read_json};
@@ -18,6 +19,8 @@ pub(super) struct Locked {
     pub(super) pairs: Vec<ServablePair>,
     pub(super) due: bool,
     pub(super) regressed_by: Option<Duration>,
+    /// By which the whole round decides: nothing is waited for after it was read.
+    pub(super) now: OffsetDateTime,
     pub(super) cursor: Cursor,
 }
 
@@ -107,6 +110,7 @@ impl LeaseRound {
         )
         .fetch_one(&mut **tx)
         .await?;
+        tx.point("locked").await;
         // Fewer than the bound means that the walk reached the end: begin anew.
         let cursor = match (row.last_lane, row.last_org) {
             (Some(lane), Some(org)) if row.seen >= i64::from(MAX_PAIRS) => Cursor { lane, org },
@@ -122,6 +126,7 @@ impl LeaseRound {
                 mark: row.mark,
             }
             .regressed_by(),
+            now: row.now,
             cursor,
         })
     }

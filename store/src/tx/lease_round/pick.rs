@@ -150,7 +150,7 @@ pub(super) async fn pick(
     let row = sqlx::query!(
         r#"-- lease_round: count and pick
         with clock as materialized (
-            select authority_now() as now
+            select $8::timestamptz as now
         ), live_of_device as materialized (
             select device_id as id, count(*) as live from attempts
             where device_id = any($1) and ended_at is null group by device_id
@@ -199,7 +199,7 @@ pub(super) async fn pick(
             from j, clock
         )
         -- one row: what is counted once is also sent once
-        select clock.now as "now!",
+        select
             coalesce((select jsonb_agg(p order by p.id desc) from past p
                       where p.device_id in (select device_id from past where blame <> 'none')),
                 '[]') as "past!",
@@ -207,21 +207,21 @@ pub(super) async fn pick(
                 as "live_of_device!",
             coalesce((select jsonb_object_agg(id, live) from live_of_org), '{}') as "live_of_org!",
             coalesce((select jsonb_agg(w order by w.queue_key, w.id) from waiting w), '[]')
-                as "jobs!"
-        from clock"#,
+                as "jobs!""#,
         &devices,
         &orgs,
         &lanes,
         &pair_orgs,
         heads,
         most,
-        i64::try_from(LOOK_BACK).unwrap_or(i64::MAX)
+        i64::try_from(LOOK_BACK).unwrap_or(i64::MAX),
+        locked.now
     )
     .fetch_one(&mut **tx)
     .await?;
     let jobs: Vec<Waiting> = read_json(row.jobs)?;
     Ok(Picked {
-        now: Some(row.now),
+        now: Some(locked.now),
         past: read_json(row.past)?,
         live_of_device: read_json(row.live_of_device)?,
         live_of_org: read_json(row.live_of_org)?,
