@@ -119,11 +119,9 @@ impl SweeperLinks {
             }
             let full =
                 report.due >= BATCH as usize || queue.woken + queue.overdue >= BATCH as usize;
-            if !full {
-                looked_at = Some(report.looked_at);
-            }
+            looked_at = report.looked_at;
             self.hand_over(report);
-            if looked_at.is_some() {
+            if !full {
                 break;
             }
         }

@@ -21,6 +21,7 @@ async fn whole_sweep(world: &World) -> bool {
     let swept = store.expire_due_after(100, &SERVICES, outage).await;
     let looked_at = swept.expect("it runs").looked_at;
     store.tend_queue(100).await.expect("it runs");
+    let looked_at = looked_at.expect("nobody holds a row");
     store.finish_sweep(looked_at).await.expect("it runs");
     outage.is_some()
 }

@@ -128,7 +128,8 @@ async fn work_goes_on_without_pairing_after_two_years_forward_and_back() {
     let swept = world.store.expire_due_after(10, &["transcode.v1"], outage);
     let swept = swept.await.unwrap();
     assert_eq!(swept.ended.len(), 1);
-    world.store.finish_sweep(swept.looked_at).await.unwrap();
+    let looked_at = swept.looked_at.unwrap();
+    world.store.finish_sweep(looked_at).await.unwrap();
     assert_eq!(world.attempt_column(lease.attempt, "charged").await, "f");
     world.clock.go_back(TWO_YEARS).await;
     // By that clock the job's deadline had passed; a new one is done by the same device.

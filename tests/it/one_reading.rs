@@ -8,8 +8,8 @@ use fencepost_domain::fencing::FenceViolation;
 use fencepost_store::tx::Refusal;
 use fencepost_store::tx::begin_session::SessionAnswer;
 use fencepost_store::tx::record_progress::ProgressAnswer;
-use fencepost_tests::World;
 use fencepost_tests::world::{SERVICES, TTL};
+use fencepost_tests::{Blocker, World};
 
 #[tokio::test]
 async fn a_lease_that_runs_out_while_progress_is_under_way_is_refused_and_alarms_nobody() {
@@ -88,10 +88,28 @@ async fn a_sleep_at_the_end_of_a_sweep_charges_nobody() {
     let lease = world.in_phase(&mac, Phase::Running).await;
     let report = world.store.expire_due_after(10, &SERVICES, None).await;
     world.clock.advance(TTL * 2).await;
-    let looked_at = report.unwrap().looked_at;
+    let looked_at = report.unwrap().looked_at.unwrap();
     world.store.finish_sweep(looked_at).await.unwrap();
     let outage = world.store.begin_sweep().await.unwrap();
     let report = world.store.expire_due_after(10, &SERVICES, outage).await;
     assert_eq!(report.unwrap().ended.len(), 1);
+    assert_eq!(world.attempt_column(lease.attempt, "charged").await, "f");
+}
+
+#[tokio::test]
+async fn a_lease_that_a_sweep_left_out_after_an_outage_is_charged_to_nobody() {
+    let world = World::new().await;
+    let mac = world.device("mac").await;
+    let lease = world.in_phase(&mac, Phase::Running).await;
+    world.clock.advance(TTL * 2).await;
+    // Its agent is back too, and says something at that very moment.
+    let agent = Blocker::on_attempt(&world.db, lease.attempt).await;
+    let outage = world.store.begin_sweep().await.unwrap();
+    let report = world.store.expire_due_after(10, &SERVICES, outage).await;
+    assert_eq!(report.unwrap().looked_at, None);
+    agent.release().await;
+    let outage = world.store.begin_sweep().await.unwrap();
+    let report = world.store.expire_due_after(10, &SERVICES, outage).await;
+    assert!(report.unwrap().looked_at.is_some());
     assert_eq!(world.attempt_column(lease.attempt, "charged").await, "f");
 }

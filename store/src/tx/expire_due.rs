@@ -36,8 +36,9 @@ pub struct SweepReport {
     pub verify: Vec<VerificationTicket>,
     /// How many rows were due, to tell whether there may be more.
     pub due: usize,
-    /// The clock by which it was judged what is due.
-    pub looked_at: OffsetDateTime,
+    /// The clock by which everything that was due was looked at; `None` if some of it was left out,
+    /// because others hold it or there is too much.
+    pub looked_at: Option<OffsetDateTime>,
     /// The clock is behind its mark by this much: nothing ends, or is picked up, for so long.
     pub clock_regressed_by: Option<Duration>,
 }
@@ -112,7 +113,7 @@ struct Draft {
     ended: Vec<Ended>,
     verify: Vec<VerificationTicket>,
     due: usize,
-    looked_at: OffsetDateTime,
+    looked_at: Option<OffsetDateTime>,
     clock_regressed_by: Option<Duration>,
 }
 
@@ -137,7 +138,7 @@ impl Transaction for ExpireDue {
             ended: Vec::new(),
             verify: Vec::new(),
             due: 0,
-            looked_at: locked.now,
+            looked_at: None,
             clock_regressed_by: None,
         };
         if let Some(by) = locked.clock().regressed_by() {
@@ -145,6 +146,7 @@ impl Transaction for ExpireDue {
             return Ok(draft);
         }
         draft.due = locked.pairs.len();
+        draft.looked_at = (!leaves_out(tx, &locked).await?).then_some(locked.now);
         let outages = self.outages(tx, locked.now).await?;
         let (mut ends, mut onward) = (Vec::new(), Vec::new());
         for pair in &locked.pairs {
@@ -276,6 +278,20 @@ async fn lock_due(tx: &mut Tx, limit: i64) -> Result<LockedPairs, StoreError> {
     .await?;
     tx.point("locked").await;
     PairRecord::into_pairs(records)
+}
+
+/// Whether more is due than was locked.
+async fn leaves_out(tx: &mut Tx, locked: &LockedPairs) -> Result<bool, StoreError> {
+    let pairs = locked.pairs.iter();
+    let ids: Vec<Uuid> = pairs.map(|pair| pair.attempt.fence.attempt.0).collect();
+    let found = sqlx::query_scalar!(
+        r#"-- expire_due: left out
+        select exists (select from attempts
+            where ended_at is null and check_after <= $1 and id <> all($2)) as "left_out!""#,
+        locked.now,
+        &ids
+    );
+    Ok(found.fetch_one(&mut **tx).await?)
 }
 
 async fn move_on(tx: &mut Tx, onward: &[Onward]) -> Result<(), StoreError> {
