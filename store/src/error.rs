@@ -7,7 +7,7 @@ pub enum StoreError {
     #[error("the database is not available: {0}")]
     Unavailable(String),
     /// All connections were in use for too long; nothing was begun. Ask again in a moment.
-    #[error("the database is busy: all connections are in use")]
+    #[error("the database is busy or does not answer: no connection was free in time")]
     Busy,
     /// A statement failed for a reason that asking again will not mend.
     #[error("the database refused a statement: {0}")]

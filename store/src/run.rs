@@ -10,6 +10,7 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{PgConnection, PgPool, Postgres};
 use tokio::runtime::Runtime;
 use tokio::sync::{Semaphore, SemaphorePermit};
+use uuid::Uuid;
 
 use crate::error::{FailureKind, StoreError};
 use crate::fence::FenceMode;
@@ -53,6 +54,8 @@ pub(crate) struct Tx {
     pub(crate) rerun: bool,
     /// Which halves of the fence are in force (both, except in tests of the fence itself).
     pub(crate) fence: FenceMode,
+    /// The gateway that runs it, if one does.
+    pub(crate) gateway: Option<Uuid>,
     /// The store's lengths of time.
     pub(crate) settings: StoreSettings,
     #[cfg(feature = "testing")]
@@ -103,6 +106,8 @@ impl DerefMut for Tx {
 pub struct Store {
     inner: Arc<Inner>,
     fence: FenceMode,
+    /// The gateway that it is the store of, if it is one's.
+    gateway: Option<Uuid>,
     #[cfg(feature = "testing")]
     faults: crate::fault::Faults,
 }
@@ -156,6 +161,7 @@ impl Store {
         Ok(Self {
             inner: Arc::new(inner),
             fence: FenceMode::default(),
+            gateway: None,
             #[cfg(feature = "testing")]
             faults: crate::fault::Faults::from_environment(),
         })
@@ -175,6 +181,16 @@ impl Store {
     #[cfg(feature = "testing")]
     pub fn faults(&self) -> &crate::fault::Faults {
         &self.faults
+    }
+
+    /// The same store as that of a gateway that has just started: sessions begun through it are known
+    /// to be over when it sweeps no more.
+    #[must_use]
+    pub fn of_new_gateway(&self) -> Self {
+        Self {
+            gateway: Some(Uuid::now_v7()),
+            ..self.clone()
+        }
     }
 
     /// The lengths of time that the store was opened with.
@@ -354,6 +370,7 @@ impl Store {
             inner,
             rerun,
             fence: self.fence,
+            gateway: self.gateway,
             settings,
             #[cfg(feature = "testing")]
             name: X::NAME,

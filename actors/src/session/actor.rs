@@ -64,6 +64,8 @@ pub struct DeviceSession {
     socket: Recipient<ToTransport>,
     pub(super) running: HashMap<AttemptId, (Operation, Instant)>,
     pub(super) last_heard: Instant,
+    /// When the socket was opened.
+    opened: Instant,
     pub(super) closing: bool,
 }
 
@@ -83,6 +85,7 @@ impl DeviceSession {
             socket,
             running: HashMap::new(),
             last_heard: Instant::now(),
+            opened: Instant::now(),
             closing: false,
         }
     }
@@ -304,6 +307,10 @@ impl DeviceSession {
 
     fn tick(&mut self, ctx: &mut Context<Self>) {
         let dead = Duration::from_millis(self.near.settings.intervals.dead_ms);
+        if !self.core.is_current() && self.opened.elapsed() > dead {
+            self.close(close::SILENT, "no hello was said in time", ctx);
+            return;
+        }
         if self.last_heard.elapsed() > dead {
             self.close(close::SILENT, "nothing was heard for too long", ctx);
             return;

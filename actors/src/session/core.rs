@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
+use fencepost_domain::attempt::AttemptStatus;
 use fencepost_domain::fencing::LeaseClaim;
 use fencepost_domain::ids::{AttemptId, DeviceId, RequestId, SessionNumber};
 use fencepost_protocol::{
@@ -87,9 +88,9 @@ impl SessionCore {
         self.state == State::Current
     }
 
-    /// Whether the session holds a live attempt.
-    pub(super) fn holds(&self, attempt: AttemptId) -> bool {
-        self.slots.holds(attempt)
+    /// Whether the session holds this very lease.
+    pub(super) fn holds(&self, lease: LeaseRef) -> bool {
+        self.slots.epoch_of(lease.attempt_id) == Some(lease.lease_epoch)
     }
 
     /// Offers that nobody has accepted, to be returned when the socket goes.
@@ -181,7 +182,7 @@ impl SessionCore {
 
     /// A lease was granted; its offer is about to be written.
     pub(super) fn on_offer(&mut self, claim: LeaseClaim) {
-        self.slots.hold(claim.attempt);
+        self.slots.hold(claim.attempt, claim.epoch);
         self.offered.insert(claim.attempt, claim);
     }
 
@@ -251,8 +252,23 @@ impl SessionCore {
         if let Some((request_id, lease)) = self.commits.remove(&end.attempt()) {
             effects.push(send(Some(request_id), Some(lease), to_commit(end, false)));
         }
+        effects.extend(self.tell_lost(end));
         effects.extend(self.release(end));
         effects
+    }
+
+    /// A lease that was taken away (an operator's word, or time) is told at once: its agent would
+    /// otherwise work on until its next renewal is refused.
+    fn tell_lost(&self, end: &FinalizedAttempt) -> Option<Effect> {
+        let epoch = self.slots.epoch_of(end.attempt())?;
+        let is_taken_away = end.status() == AttemptStatus::Lost && self.is_current();
+        let lease = LeaseRef {
+            job_id: end.job(),
+            attempt_id: end.attempt(),
+            lease_epoch: epoch,
+        };
+        let reason = "revoked".to_owned();
+        is_taken_away.then(|| send(None, Some(lease), GatewayFrame::Cancel { reason }))
     }
 
     /// Frees the slot of a finalized attempt.
@@ -299,8 +315,8 @@ impl SessionCore {
             )];
         }
         let live: BTreeSet<_> = view.live.iter().map(|held| held.attempt).collect();
-        for attempt in &live {
-            self.slots.hold(*attempt);
+        for held in &view.live {
+            self.slots.hold(held.attempt, held.epoch);
         }
         let mut effects = Vec::new();
         // Who works on a claim is told by the answers to its own requests.

@@ -88,9 +88,14 @@ impl Handler<FromFinalizer> for DeviceSession {
                 }
             }
             FromFinalizer::OfferReturned { attempt, ended } => {
+                let lease = self
+                    .running
+                    .get(&attempt)
+                    .map(|(operation, _)| operation.lease);
+                let held = lease.is_some_and(|lease| self.core.holds(lease));
                 let frame = match ended {
                     Some(true) => answers::done(),
-                    Some(false) if self.core.holds(attempt) => answers::accepted_already(),
+                    Some(false) if held => answers::accepted_already(),
                     Some(false) => answers::rejected(Code::LeaseConflict, None),
                     None => answers::trouble(),
                 };

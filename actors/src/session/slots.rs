@@ -1,9 +1,9 @@
 //! Which of a device's slots are taken, and by what.
 //!
-//! Not a counter: a set of attempts, filled from the attempt rows and from offers, and emptied only
+//! Not a counter: attempts with the epoch they were last known under, filled from the attempt rows and from offers, and emptied only
 //! by a [`FinalizedAttempt`], the proof that an end is durable.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fencepost_domain::ids::AttemptId;
 use fencepost_store::FinalizedAttempt;
@@ -11,27 +11,28 @@ use fencepost_store::FinalizedAttempt;
 /// The slots of one device as its session knows them.
 #[derive(Debug, Default)]
 pub(super) struct SlotTable {
-    taken: BTreeSet<AttemptId>,
+    taken: BTreeMap<AttemptId, i64>,
 }
 
 impl SlotTable {
-    /// Takes a slot for an attempt, if it has none yet.
-    pub(super) fn hold(&mut self, attempt: AttemptId) {
-        self.taken.insert(attempt);
+    /// Takes a slot for an attempt, if it has none yet, and notes its epoch.
+    pub(super) fn hold(&mut self, attempt: AttemptId, epoch: i64) {
+        self.taken.insert(attempt, epoch);
     }
 
     /// Frees the slot of an attempt whose end is durable; false if it had none.
     pub(super) fn release(&mut self, finalized: &FinalizedAttempt) -> bool {
-        self.taken.remove(&finalized.attempt())
+        self.taken.remove(&finalized.attempt()).is_some()
     }
 
-    /// Whether an attempt has a slot.
-    pub(super) fn holds(&self, attempt: AttemptId) -> bool {
-        self.taken.contains(&attempt)
+    /// The epoch of an attempt that has a slot.
+    pub(super) fn epoch_of(&self, attempt: AttemptId) -> Option<i64> {
+        self.taken.get(&attempt).copied()
     }
 
     /// Those that have a slot and are not in `live`.
     pub(super) fn missing_from(&self, live: &BTreeSet<AttemptId>) -> Vec<AttemptId> {
-        self.taken.difference(live).copied().collect()
+        let gone = self.taken.keys().filter(|attempt| !live.contains(attempt));
+        gone.copied().collect()
     }
 }

@@ -42,7 +42,15 @@ fn nothing_in_the_agent_reads_a_wall_clock_or_believes_what_the_gateway_says_abo
             "lease_expires_at",
             "Utc",
         ] {
-            assert!(!code.contains(word), "{word} in {}", file.display());
+            // The commands for detached leases show what the gateway says to whoever typed them, and
+            // compare it with nothing.
+            let is_shown = word == "lease_expires_at"
+                && file.components().any(|part| part.as_os_str() == "detached");
+            assert!(
+                is_shown || !code.contains(word),
+                "{word} in {}",
+                file.display()
+            );
         }
     }
 }

@@ -61,7 +61,7 @@ pub struct Gateway {
 impl Gateway {
     /// Starts a gateway. Needs a running actix system, which it lives in.
     pub async fn start(config: Config) -> Result<Self, AppError> {
-        let store = open_store(&config)?;
+        let store = open_store(&config)?.of_new_gateway();
         Self::start_on(config, store).await
     }
 

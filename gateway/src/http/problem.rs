@@ -176,7 +176,7 @@ impl From<StoreError> for Problem {
             }
             StoreError::Busy => Self::new(
                 ProblemCode::Unavailable,
-                "all connections to the database are in use; ask again in a moment",
+                "no connection to the database was free in time; ask again in a moment",
             ),
             StoreError::Database(_)
             | StoreError::Inconsistency { .. }

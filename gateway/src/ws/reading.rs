@@ -3,12 +3,12 @@
 //! Agents pass on text of tools: half of a surrogate pair, an odd character. That may cost the
 //! character, but never the message: a `fail` that nobody can read keeps a job running.
 
-use std::borrow::Cow;
-
 use fencepost_domain::ids::RequestId;
 use fencepost_domain::text;
 use fencepost_protocol::AgentEnvelope;
 use serde::Deserialize;
+
+use crate::http::body::mend_escapes;
 
 /// A message that could not be understood.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub(super) struct Unreadable {
 /// Reads one message.
 pub(super) fn read(bytes: &[u8]) -> Result<AgentEnvelope, Unreadable> {
     let text = String::from_utf8_lossy(bytes);
-    let text = mend_surrogates(&text);
+    let text = mend_escapes(&text);
     serde_json::from_str(&text).map_err(|error| Unreadable {
         request_id: request_id(&text),
         problem: text::clean(&error.to_string(), 300),
@@ -37,49 +37,6 @@ fn request_id(text: &str) -> Option<RequestId> {
     serde_json::from_str::<OnlyId>(text)
         .ok()
         .map(|found| found.request_id)
-}
-
-/// Replaces escaped surrogates that have no partner by the replacement character.
-fn mend_surrogates(text: &str) -> Cow<'_, str> {
-    let escapes = ["\\ud", "\\uD"];
-    if !escapes.iter().any(|escape| text.contains(escape)) {
-        return Cow::Borrowed(text);
-    }
-    let mut mended = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find('\\') {
-        mended.push_str(&rest[..at]);
-        rest = &rest[at..];
-        let (kept, length) = match (surrogate(rest), surrogate(rest.get(6..).unwrap_or(""))) {
-            (Some(Half::High), Some(Half::Low)) => (&rest[..12], 12),
-            (Some(_), _) => ("\\ufffd", 6),
-            // Any other escape: the backslash and the character after it belong together.
-            (None, _) => {
-                let length = 1 + rest[1..].chars().next().map_or(0, char::len_utf8);
-                (&rest[..length], length)
-            }
-        };
-        mended.push_str(kept);
-        rest = &rest[length..];
-    }
-    mended.push_str(rest);
-    Cow::Owned(mended)
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Half {
-    High,
-    Low,
-}
-
-/// Whether the text begins with an escaped surrogate.
-fn surrogate(text: &str) -> Option<Half> {
-    let digits = text.get(..6)?.strip_prefix("\\u")?;
-    match u16::from_str_radix(digits, 16).ok()? {
-        0xD800..=0xDBFF => Some(Half::High),
-        0xDC00..=0xDFFF => Some(Half::Low),
-        _ => None,
-    }
 }
 
 #[cfg(test)]
@@ -106,6 +63,12 @@ mod tests {
         assert_eq!(detail(r"a\ud83db"), "a\u{fffd}b");
         assert_eq!(detail(r"\uDE00\ud83d"), "\u{fffd}\u{fffd}");
         assert_eq!(detail(r"\ud83d\ud83d\ude00"), "\u{fffd}😀");
+    }
+
+    #[test]
+    fn a_nul_costs_one_character_and_not_the_message() {
+        assert_eq!(detail(r"a\u0000b"), "a\u{fffd}b");
+        assert_eq!(detail(r"\\u0000"), "\\u0000");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 use fencepost_domain::duration::LeaseDuration;
 use time::OffsetDateTime;
+use uuid::Uuid;
 
 use crate::error::StoreError;
 use crate::run::{Share, Store, Transaction, Tx};
@@ -86,6 +87,26 @@ impl Transaction for FinishSweep {
         )
         .execute(&mut **tx)
         .await?;
+        if let Some(gateway) = tx.gateway {
+            say_that_it_runs(tx, gateway).await?;
+        }
         Ok(())
     }
+}
+
+/// Nothing is decided by it but whether a device is shown, and taken over, as a connected one.
+async fn say_that_it_runs(tx: &mut Tx, gateway: Uuid) -> Result<(), StoreError> {
+    sqlx::query!(
+        r#"-- finish_sweep: this gateway runs
+        with gone as (
+            delete from gateways where seen_at < authority_now() - interval '1 day' and id <> $1
+        )
+        insert into gateways as g (id, seen_at) values ($1, authority_now())
+        on conflict (id) do update set seen_at = excluded.seen_at
+        where g.seen_at < excluded.seen_at - interval '1 second' or g.seen_at > excluded.seen_at"#,
+        gateway
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
 }

@@ -168,7 +168,8 @@ impl Store {
                 r#"-- devices
                 select d.id, d.name, p.name as provider, d.enabled, d.draining, d.slots, d.words,
                     d.agent_version, d.connected_at, d.note,
-                    (d.current_session is not null and d.disconnected_at is null)
+                    (d.current_session is not null and d.disconnected_at is null
+                         and gateway_runs(d.gateway_id))
                         as "connected!",
                     (select count(*) from attempts a
                      where a.device_id = d.id and a.ended_at is null) as "live_attempts!"

@@ -77,7 +77,8 @@ impl Store {
                     coalesce(sum(slots) filter (where not draining), 0) as "offered!",
                     (select count(*) from attempts where ended_at is null) as "taken!"
                 from devices
-                where enabled and current_session is not null and disconnected_at is null"#
+                where enabled and current_session is not null and disconnected_at is null
+                    and gateway_runs(gateway_id)"#
             )
             .fetch_one(&mut *conn)
             .await

@@ -5,11 +5,13 @@
 
 mod fields;
 mod json;
+mod mend;
 mod read;
 
 pub use fields::Fields;
 pub use json::parse;
-pub use read::{MAX_BODY_BYTES, read_json};
+pub use mend::mend_escapes;
+pub use read::{MAX_BODY_BYTES, read_agent_json, read_json};
 
 #[cfg(test)]
 mod tests;

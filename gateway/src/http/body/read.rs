@@ -7,6 +7,7 @@ use futures_util::StreamExt as _;
 use serde_json::Value;
 
 use super::json;
+use super::mend::mend_escapes;
 use crate::http::problem::{Problem, ProblemCode};
 
 /// The longest body that is taken.
@@ -22,6 +23,17 @@ pub async fn read_json(request: &HttpRequest, payload: Payload) -> Result<Value,
     }
     expect_json(request)?;
     Ok(json::parse(&bytes)?)
+}
+
+/// The same of an agent: what cannot be stored of its text is replaced, and the rest is read.
+pub async fn read_agent_json(request: &HttpRequest, payload: Payload) -> Result<Value, Problem> {
+    let bytes = read_limited(request, payload).await?;
+    if bytes.is_empty() {
+        return Ok(Value::Object(serde_json::Map::new()));
+    }
+    expect_json(request)?;
+    let text = String::from_utf8_lossy(&bytes);
+    Ok(json::parse(mend_escapes(&text).as_bytes())?)
 }
 
 fn expect_json(request: &HttpRequest) -> Result<(), Problem> {

@@ -49,6 +49,9 @@ pub(super) fn read(body: Value, config: &Config) -> Result<Order, FieldError> {
     let raw_params = fields
         .value("params")
         .unwrap_or_else(|| Value::Object(Map::new()));
+    if !raw_params.is_object() {
+        return Err(fields.complaint("params", "must be an object"));
+    }
     let params = ServiceParams::parse(service, &raw_params).map_err(|error| {
         if error.field.is_empty() {
             FieldError::new("params", error.problem)

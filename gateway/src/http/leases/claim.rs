@@ -15,7 +15,7 @@ use time::format_description::well_known::Rfc3339;
 use super::answer::{body, refusal};
 use super::reading::request_id;
 use crate::http::auth::Device;
-use crate::http::body::{Fields, read_json};
+use crate::http::body::{Fields, read_agent_json};
 use crate::http::problem::Problem;
 use crate::http::state::AppState;
 
@@ -32,7 +32,7 @@ pub(super) async fn claim(
     state: web::Data<AppState>,
     payload: web::Payload,
 ) -> Result<HttpResponse, Problem> {
-    let mut fields = Fields::of_body(read_json(&request, payload).await?)?;
+    let mut fields = Fields::of_body(read_agent_json(&request, payload).await?)?;
     let id = request_id(&mut fields)?;
     let capabilities = capabilities(&mut fields)?;
     let slots = fields.integer("slots", 1..=64)?.unwrap_or(1);

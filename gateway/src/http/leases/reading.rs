@@ -6,7 +6,7 @@ use fencepost_domain::field::FieldError;
 use fencepost_domain::ids::{AttemptId, RequestId};
 use fencepost_protocol::LeaseRef;
 
-use crate::http::body::{Fields, read_json};
+use crate::http::body::{Fields, read_agent_json};
 use crate::http::problem::{Problem, ProblemCode};
 
 /// A body about a lease, of which the lease has been read.
@@ -27,7 +27,7 @@ impl Asked {
         let attempt_id: AttemptId = attempt.parse().map_err(|_| {
             Problem::new(ProblemCode::InvalidRequest, "the address must hold a UUID").at("attempt")
         })?;
-        let mut fields = Fields::of_body(read_json(request, payload).await?)?;
+        let mut fields = Fields::of_body(read_agent_json(request, payload).await?)?;
         let job_id = fields.required("job_id", "a UUID")?;
         let epoch = fields.integer("lease_epoch", 1..=i64::MAX)?;
         let lease_epoch = epoch

@@ -26,13 +26,13 @@ use fencepost_domain::supersede::{self, Supersede};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use self::held::{HeldVerdict, rotate};
+use self::held::{HeldVerdict, Rotation, rotate};
 use super::disable_device::disable;
 use super::finish::finish;
 use super::revoke::revoke_leases_of;
 use crate::error::StoreError;
 use crate::finalized::{Ended, FinalizedAttempt};
-use crate::rows::lock_pairs;
+use crate::rows::{LockedPairs, lock_pairs};
 use crate::run::{Share, Store, Transaction, Tx};
 use crate::secrets::mint_commit_token;
 
@@ -112,9 +112,12 @@ pub struct ResumedLease {
 impl Store {
     /// Makes a session current and settles what its device holds.
     pub async fn begin_session(&self, mut hello: HelloFacts) -> Result<SessionAnswer, StoreError> {
-        // An attempt that is listed twice is held once: the first listing counts.
+        // An attempt that is listed twice is held once; which listing counts is judged below.
         let mut seen = HashSet::new();
-        hello.held.retain(|held| seen.insert(held.claim.attempt));
+        hello.held.retain(|held| {
+            let bytes = *held.token.as_bytes();
+            seen.insert((held.claim.attempt, held.claim.epoch, bytes))
+        });
         let tokens = hello.held.iter().map(|_| mint_commit_token()).collect();
         let draft = self.execute(BeginSession { hello, tokens }).await?;
         Ok(match draft {
@@ -213,18 +216,13 @@ impl Transaction for BeginSession {
             return Ok(Draft::ClockRegressed(by));
         }
         self.make_current(tx, &supersedes).await?;
-        let (mut resumed, mut recorded, mut lost) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut rotations, mut ends) = (Vec::new(), Vec::new());
-        for (held, token) in self.hello.held.iter().zip(&self.tokens) {
-            match self.judge_held(tx, &locked, held, token) {
-                HeldVerdict::Resume(lease, rotation) => {
-                    resumed.push(lease);
-                    rotations.extend(rotation.map(|rotation| *rotation));
-                }
-                HeldVerdict::Recorded(status) => recorded.push((held.claim.attempt, status)),
-                HeldVerdict::Lost => lost.push(held.claim.attempt),
-            }
-        }
+        let Judged {
+            resumed,
+            recorded,
+            lost,
+            rotations,
+        } = self.judge_all(tx, &locked);
+        let mut ends = Vec::new();
         for pair in &locked.pairs {
             let attempt = pair.attempt.fence.attempt;
             let kept = resumed.iter().any(|lease| lease.attempt == attempt);
@@ -246,7 +244,48 @@ impl Transaction for BeginSession {
     }
 }
 
+/// What becomes of what the agent lists, each attempt once.
+#[derive(Default)]
+struct Judged {
+    resumed: Vec<ResumedLease>,
+    recorded: Vec<(AttemptId, AttemptStatus)>,
+    lost: Vec<AttemptId>,
+    rotations: Vec<Rotation>,
+}
+
+impl Judged {
+    /// Whether a listing of the attempt was right.
+    fn knows(&self, attempt: AttemptId) -> bool {
+        self.resumed.iter().any(|lease| lease.attempt == attempt)
+            || self.recorded.iter().any(|(known, _)| *known == attempt)
+    }
+}
+
 impl BeginSession {
+    fn judge_all(&self, tx: &Tx, locked: &LockedPairs) -> Judged {
+        let mut judged = Judged::default();
+        let mut lost = Vec::new();
+        for (held, token) in self.hello.held.iter().zip(&self.tokens) {
+            let attempt = held.claim.attempt;
+            if judged.knows(attempt) {
+                continue;
+            }
+            match self.judge_held(tx, locked, held, token) {
+                HeldVerdict::Resume(lease, rotation) => {
+                    judged.resumed.push(lease);
+                    judged.rotations.extend(rotation.map(|rotation| *rotation));
+                }
+                HeldVerdict::Recorded(status) => judged.recorded.push((attempt, status)),
+                HeldVerdict::Lost => lost.push(attempt),
+            }
+        }
+        lost.sort();
+        lost.dedup();
+        lost.retain(|attempt| !judged.knows(*attempt));
+        judged.lost = lost;
+        judged
+    }
+
     /// `None` if there is no such device, or this session counts no more.
     async fn lock_device(&self, tx: &mut Tx) -> Result<Option<LockedDevice>, StoreError> {
         let found = sqlx::query_as!(
@@ -259,7 +298,8 @@ impl BeginSession {
                 from (select count(*) from device) is_locked
             )
             select coalesce(current_session, 0) as "current!", instance_id,
-                (current_session is not null and disconnected_at is null) as "connected!",
+                (current_session is not null and disconnected_at is null
+                    and gateway_runs(gateway_id)) as "connected!",
                 supersedes as "supersedes!", clock.now as "now!", clock.mark as "mark!"
             from device, clock
             where enabled and token_digest is not null and void_through < $2"#,
@@ -298,7 +338,7 @@ impl BeginSession {
             r#"-- begin_session: make current
             update devices set current_session = $2, instance_id = $3, agent_version = $4,
                 slots = $5, connected_at = authority_now(), disconnected_at = null,
-                supersedes = $7,
+                supersedes = $7, gateway_id = $8,
                 words = $6 || array(select 'label:' || label from unnest(labels) as l(label))
                     || array(select 'own:' || own_org_id where own_org_id is not null)
             where id = $1 and session_counter >= $2 and coalesce(current_session, 0) <= $2"#,
@@ -308,7 +348,8 @@ impl BeginSession {
             fencepost_domain::text::clean(&hello.agent_version, 60),
             i32::try_from(hello.slots.min(64)).unwrap_or(64),
             &words,
-            supersedes
+            supersedes,
+            tx.gateway
         )
         .execute(&mut **tx)
         .await?
