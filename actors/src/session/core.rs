@@ -88,6 +88,11 @@ impl SessionCore {
         self.state == State::Current
     }
 
+    /// The agent gave an offer back itself: it need not be told that it is gone.
+    pub(super) fn gave_back(&mut self, attempt: AttemptId) {
+        self.stopped.insert(attempt);
+    }
+
     /// Whether the session holds this very lease.
     pub(super) fn holds(&self, lease: LeaseRef) -> bool {
         self.slots.epoch_of(lease.attempt_id) == Some(lease.lease_epoch)
@@ -261,7 +266,9 @@ impl SessionCore {
     /// otherwise work on until its next renewal is refused.
     fn tell_lost(&self, end: &FinalizedAttempt) -> Option<Effect> {
         let epoch = self.slots.epoch_of(end.attempt())?;
-        let is_taken_away = end.status() == AttemptStatus::Lost && self.is_current();
+        let is_taken_away = end.status() == AttemptStatus::Lost
+            && self.is_current()
+            && !self.stopped.contains(&end.attempt());
         let lease = LeaseRef {
             job_id: end.job(),
             attempt_id: end.attempt(),

@@ -88,6 +88,9 @@ impl Handler<FromFinalizer> for DeviceSession {
                 }
             }
             FromFinalizer::OfferReturned { attempt, ended } => {
+                if ended == Some(true) {
+                    self.core.gave_back(attempt);
+                }
                 let lease = self
                     .running
                     .get(&attempt)
