@@ -110,7 +110,7 @@ comment on column jobs.wake_at is 'End of its delay while it waits for it, null 
 comment on column jobs.epoch_counter is 'The highest lease epoch ever issued for it. Never restarts.';
 comment on column jobs.attempt_counter is 'How many attempts it has had.';
 comment on column jobs.charged_attempts is 'How many of them used up its budget.';
-comment on column jobs.returned_offers is 'How many offers came back unaccepted.';
+comment on column jobs.returned_offers is 'How often it came back unworked: offers, and leases that were given back. Each time it waits longer.';
 comment on column jobs.event_counter is 'The highest sequence number of its events.';
 comment on column jobs.cancel_requested_at is 'When the buyer cancelled.';
 comment on column jobs.failure_code is 'Why it failed.';

@@ -2,7 +2,7 @@
 
 use actix::Message;
 use fencepost_domain::ids::RequestId;
-use fencepost_protocol::{AgentEnvelope, GatewayEnvelope};
+use fencepost_protocol::{AgentEnvelope, GatewayEnvelope, LeaseRef};
 
 /// Session → socket.
 #[derive(Debug, Message)]
@@ -29,6 +29,8 @@ pub enum FromTransport {
     Unreadable {
         /// The request's id, if it could be made out.
         request_id: Option<RequestId>,
+        /// The lease that it is about, if that could be made out.
+        lease: Option<LeaseRef>,
         /// What is wrong with it.
         problem: String,
     },

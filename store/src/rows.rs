@@ -11,6 +11,7 @@ use fencepost_domain::job::JobStatus;
 use fencepost_domain::ledger::PriceTerms;
 use serde_json::Value;
 use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 use uuid::Uuid;
 
 use crate::error::StoreError;
@@ -178,6 +179,12 @@ macro_rules! select_pairs {
     };
 }
 pub(crate) use select_pairs;
+
+/// A time as it is given to SQL inside JSON, to the microsecond.
+pub(crate) fn sql_time(at: OffsetDateTime) -> String {
+    // RFC 3339 cannot fail for the years that Postgres hands out.
+    at.format(&Rfc3339).unwrap_or_default()
+}
 
 /// Locks the jobs of `attempts`, then the attempts, each in id order, then reads the clock.
 ///

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use fencepost_domain::attempt::Phase;
 use fencepost_domain::ids::JobId;
 use fencepost_tests::{Device, World};
 
@@ -54,6 +55,35 @@ async fn where_two_devices_fit_both_must_have_given_it_back() {
     give_back(&world, &two, job).await;
     let view = world.job(job).await;
     assert_eq!(view.failure_code.as_deref(), Some("undeliverable"));
+}
+
+#[tokio::test]
+async fn a_lease_that_is_given_back_over_and_over_makes_its_job_wait_longer_and_fails_it_not() {
+    let world = World::new().await;
+    let macs = [
+        world.device("one").await,
+        world.device("two").await,
+        world.device("three").await,
+    ];
+    let job = world.submit().await;
+    let mut waits = Vec::new();
+    for number in 0..25 {
+        let lease = world.lease(&macs[number % 3]).await;
+        world.progress(&lease, Phase::Running).await;
+        world.end(lease.release()).await;
+        let wait = "select extract(epoch from wake_at - authority_now())::int from jobs";
+        waits.push(world.db.text(wait).await);
+        world.clock.advance(LATER).await;
+        world.sweep().await;
+    }
+    assert_eq!(waits[..10].join(" "), "1 2 4 8 16 32 64 128 256 300");
+    assert!(waits[10..].iter().all(|wait| wait == "300"), "{waits:?}");
+    // The first offers that come back are not the twentieth.
+    for mac in &macs {
+        give_back(&world, mac, job).await;
+    }
+    assert_eq!(world.job_column(job, "status").await, "queued");
+    assert_eq!(world.job_column(job, "charged_attempts").await, "0");
 }
 
 #[tokio::test]

@@ -306,6 +306,38 @@ async fn two_copies_of_one_agent_that_take_over_from_each_other_disable_their_de
 }
 
 #[tokio::test]
+async fn a_session_of_a_gateway_that_is_gone_is_not_taken_over_and_one_of_a_living_gateway_is() {
+    for is_alive in [false, true] {
+        let world = World::new().await;
+        let mut mac = world.device("mac").await;
+        let gateway = world.store.of_new_gateway();
+        let mut answers = Vec::new();
+        for _ in 0..4 {
+            let now = world.clock.now().await;
+            if is_alive || answers.is_empty() {
+                gateway.finish_sweep(now).await.unwrap();
+            }
+            mac.session = world
+                .store
+                .mint_session(&mac.token)
+                .await
+                .unwrap()
+                .unwrap()
+                .1;
+            mac.instance = InstanceId::new();
+            let hello = world.hello(&mac, Vec::new());
+            answers.push(gateway.begin_session(hello).await.unwrap());
+            world.clock.advance(Duration::from_secs(16)).await;
+            if matches!(answers.last(), Some(SessionAnswer::InTwoPlaces { .. })) {
+                break;
+            }
+        }
+        let is_disabled = !is_enabled(&world, mac.id).await;
+        assert_eq!(is_disabled, is_alive, "{answers:?}");
+    }
+}
+
+#[tokio::test]
 async fn an_agent_that_reconnects_or_restarts_or_takes_its_time_disables_nothing() {
     let world = World::new().await;
     let mut mac = world.device("mac").await;

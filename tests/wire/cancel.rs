@@ -4,7 +4,7 @@ use fencepost_domain::attempt::Phase;
 use fencepost_protocol::{Code, Directive, GatewayFrame, LeaseOffer};
 use fencepost_tests::Site;
 use fencepost_tests::agent_client::Session;
-use fencepost_tests::agent_frames::{commit, fail, progress, release, stopped};
+use fencepost_tests::agent_frames::{commit, declared, fail, progress, release, stopped};
 use fencepost_tests::gateway::{ACCEPT, CREDIT, TTL};
 use reqwest::StatusCode;
 use serde_json::json;
@@ -116,6 +116,11 @@ async fn whatever_a_cancelled_agent_says_last_cancels_and_never_requeues() {
         let done = session.ask(ending(&offer)).await;
         assert!(matches!(done, GatewayFrame::Done { .. }), "{done:?}");
         assert_eq!(site.statuses(&job).await, "cancelled: cancelled");
+        // A commit after that learns whose word it was.
+        let answer = session
+            .ask(commit(&offer, &declared(&offer, b"late")))
+            .await;
+        assert!(was_cancelled(&answer), "{answer:?}");
     }
     assert_eq!(buyer.balance().await, (CREDIT, 0));
 }

@@ -1,5 +1,7 @@
 //! Several gateways on one database, and gateways that go away.
 
+use std::time::Duration;
+
 use fencepost_domain::attempt::Phase;
 use fencepost_protocol::{Code, GatewayFrame, close};
 use fencepost_tests::Site;
@@ -7,6 +9,8 @@ use fencepost_tests::agent_frames::{accept, commit, declared, progress, resumed}
 use fencepost_tests::buyer::clip;
 use fencepost_tests::gateway::{ACCEPT, TTL};
 use fencepost_tests::stand_ins::HeldFfmpeg;
+
+use fencepost_tests::wait::until;
 
 use crate::refused;
 
@@ -121,6 +125,33 @@ async fn a_gateway_that_is_told_to_stop_loses_no_attempt() {
         );
         assert_eq!(site.statuses(&job).await, "succeeded: succeeded");
     }
+}
+
+#[tokio::test]
+async fn the_devices_of_a_killed_gateway_are_not_connected_and_those_of_others_are() {
+    let site = Site::new().await;
+    let (mut killed, alive) = (site.gateway().await, site.gateway().await);
+    let gone = site.device(&killed, "gone").await;
+    gone.connect(&killed).await;
+    let there = site.device(&alive, "there").await;
+    let _session = there.connect(&alive).await;
+    let connected = || async {
+        let devices = site.store.devices().await.expect("it runs");
+        let connected = devices.into_iter().filter(|device| device.connected);
+        connected.map(|device| device.name).collect::<Vec<_>>()
+    };
+    killed.kill();
+    // As long as it could be busy, nobody says that it is gone.
+    site.clock.advance(Duration::from_secs(16)).await;
+    until("its devices to be away", || async {
+        connected().await == ["there"]
+    })
+    .await;
+    let metrics = alive.metrics().await;
+    assert!(
+        metrics.contains("fencepost_devices_connected 1"),
+        "{metrics}"
+    );
 }
 
 #[tokio::test]

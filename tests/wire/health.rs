@@ -1,14 +1,17 @@
 //! What operators' machines ask.
 
 use fencepost_domain::attempt::Phase;
+use fencepost_domain::ids::{DeviceId, InstanceId};
 use fencepost_embedded::{EmbeddedPostgres, StartOptions};
 use fencepost_store::{Store, StoreSettings};
 use fencepost_tests::Site;
+use fencepost_tests::agent_client::Device;
 use fencepost_tests::agent_frames::{commit, fail};
 use fencepost_tests::processes::{program, signal_tree};
 use fencepost_tests::wait::until;
 use reqwest::StatusCode;
 use rustix::process::{Pid, Signal};
+use tokio_tungstenite::tungstenite::Error;
 
 #[tokio::test]
 async fn a_gateway_says_that_it_lives_that_it_is_ready_and_what_it_counted() {
@@ -101,6 +104,13 @@ async fn a_gateway_is_not_ready_while_postgres_stands_still_and_is_again_afterwa
     let url_file = url_file.to_str().unwrap();
     let gateway = site.gateway_with(&[("database.url_file", url_file)]).await;
     assert!(gateway.readiness().await.0);
+    let device = Device {
+        id: DeviceId::new(),
+        token: "fp_device_of_nobody".to_owned(),
+        slots: 1,
+        words: Vec::new(),
+        instance: InstanceId::new(),
+    };
     signal_tree(server, Signal::STOP);
     until("a gateway that is not ready", || async {
         !gateway.readiness().await.0
@@ -108,6 +118,13 @@ async fn a_gateway_is_not_ready_while_postgres_stands_still_and_is_again_afterwa
     .await;
     let live = gateway.client.get(format!("{}/live", gateway.admin_url));
     assert_eq!(live.send().await.unwrap().status(), StatusCode::OK);
+    // An agent that dials is told so, too, instead of being left in the dark.
+    let dialled = device.try_dial(gateway.port()).await.map(drop);
+    let Err(Error::Http(response)) = dialled else {
+        panic!("{dialled:?}")
+    };
+    assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert!(response.headers().contains_key("retry-after"));
     signal_tree(server, Signal::CONT);
     until("a gateway that is ready again", || async {
         gateway.readiness().await.0

@@ -16,6 +16,7 @@ mod journal;
 mod lease_requests;
 mod leases;
 mod leasing;
+mod odd_peers;
 mod payloads;
 mod progress;
 mod real_agent;
@@ -24,6 +25,7 @@ mod secrets;
 mod sessions;
 mod slots;
 mod stale;
+mod taken_away;
 mod verification;
 
 use fencepost_protocol::{Code, Disposition, GatewayFrame};

@@ -37,6 +37,7 @@ async fn bodies_that_are_wrong_are_refused_by_the_name_of_the_field() {
         (order(r#""deadline_seconds":0"#), Some("deadline_seconds")),
         (order(r#""priority":"urgent""#), Some("priority")),
         (order(r#""max_attemps":3"#), Some("max_attemps")),
+        (order(r#""params":[]"#), Some("params")),
         (order(r#""params":{"codec":"h264"}"#), Some("params.codec")),
         (order(r#""inputs":{"source":1}"#), Some("inputs.source")),
         (order(&deep), None),

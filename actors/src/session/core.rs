@@ -90,7 +90,9 @@ impl SessionCore {
 
     /// The agent gave an offer back itself: it need not be told that it is gone.
     pub(super) fn gave_back(&mut self, attempt: AttemptId) {
-        self.stopped.insert(attempt);
+        if self.slots.epoch_of(attempt).is_some() {
+            self.stopped.insert(attempt);
+        }
     }
 
     /// Whether the session holds this very lease.
@@ -187,7 +189,7 @@ impl SessionCore {
 
     /// A lease was granted; its offer is about to be written.
     pub(super) fn on_offer(&mut self, claim: LeaseClaim) {
-        self.slots.hold(claim.attempt, claim.epoch);
+        self.slots.hold(claim.attempt, Some(claim.epoch));
         self.offered.insert(claim.attempt, claim);
     }
 
@@ -253,13 +255,13 @@ impl SessionCore {
 
     /// An attempt's end is durable: reply first, then release, in this one turn.
     pub(super) fn on_finalized(&mut self, end: &FinalizedAttempt) -> Vec<Effect> {
-        let mut effects = Vec::new();
-        if let Some((request_id, lease)) = self.commits.remove(&end.attempt()) {
-            effects.push(send(Some(request_id), Some(lease), to_commit(end, false)));
-        }
-        effects.extend(self.tell_lost(end));
-        effects.extend(self.release(end));
-        effects
+        let told = match self.commits.remove(&end.attempt()) {
+            Some((request_id, lease)) => {
+                Some(send(Some(request_id), Some(lease), to_commit(end, false)))
+            }
+            None => self.tell_lost(end),
+        };
+        told.into_iter().chain(self.release(end)).collect()
     }
 
     /// A lease that was taken away (an operator's word, or time) is told at once: its agent would
@@ -323,10 +325,11 @@ impl SessionCore {
         }
         let live: BTreeSet<_> = view.live.iter().map(|held| held.attempt).collect();
         for held in &view.live {
-            self.slots.hold(held.attempt, held.epoch);
+            // Who works on a claim is told by the answers to its own requests.
+            let epoch = (!held.claimed).then_some(held.epoch);
+            self.slots.hold(held.attempt, epoch);
         }
         let mut effects = Vec::new();
-        // Who works on a claim is told by the answers to its own requests.
         for held in view.live.iter().filter(|held| !held.claimed) {
             if let Some(reason) = &held.stop_reason {
                 let stop = Stopping {

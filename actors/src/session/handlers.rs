@@ -24,12 +24,13 @@ impl Handler<FromTransport> for DeviceSession {
             FromTransport::Frame(envelope) => self.core.on_frame(*envelope),
             FromTransport::Unreadable {
                 request_id,
+                lease,
                 problem,
             } => {
                 let code = Code::InvalidRequest;
                 vec![send(
                     request_id,
-                    None,
+                    lease,
                     answers::rejected(code, Some(&problem)),
                 )]
             }

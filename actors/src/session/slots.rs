@@ -1,7 +1,7 @@
 //! Which of a device's slots are taken, and by what.
 //!
-//! Not a counter: attempts with the epoch they were last known under, filled from the attempt rows and from offers, and emptied only
-//! by a [`FinalizedAttempt`], the proof that an end is durable.
+//! Not a counter: attempts, filled from the attempt rows and from offers, and emptied only by a
+//! [`FinalizedAttempt`], the proof that an end is durable.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,12 +11,13 @@ use fencepost_store::FinalizedAttempt;
 /// The slots of one device as its session knows them.
 #[derive(Debug, Default)]
 pub(super) struct SlotTable {
-    taken: BTreeMap<AttemptId, i64>,
+    /// With the epoch that the session's agent knows; `None` for a claim, which others work on.
+    taken: BTreeMap<AttemptId, Option<i64>>,
 }
 
 impl SlotTable {
     /// Takes a slot for an attempt, if it has none yet, and notes its epoch.
-    pub(super) fn hold(&mut self, attempt: AttemptId, epoch: i64) {
+    pub(super) fn hold(&mut self, attempt: AttemptId, epoch: Option<i64>) {
         self.taken.insert(attempt, epoch);
     }
 
@@ -25,9 +26,9 @@ impl SlotTable {
         self.taken.remove(&finalized.attempt()).is_some()
     }
 
-    /// The epoch of an attempt that has a slot.
+    /// The epoch under which the session's agent holds an attempt.
     pub(super) fn epoch_of(&self, attempt: AttemptId) -> Option<i64> {
-        self.taken.get(&attempt).copied()
+        self.taken.get(&attempt).copied().flatten()
     }
 
     /// Those that have a slot and are not in `live`.

@@ -69,6 +69,7 @@ impl Gateway {
     pub async fn start_on(config: Config, store: Store) -> Result<Self, AppError> {
         let metrics = crate::telemetry::metrics()?;
         store.check_schema().await?;
+        store.begin_gateway().await?;
         let artifacts = ArtifactStore::on_disk(&config.artifacts.dir)?;
         let signer = LinkSigner::new(config.artifacts.signing_key()?);
         let tools = find_tools(&config.verifier).await;

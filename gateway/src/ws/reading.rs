@@ -5,8 +5,9 @@
 
 use fencepost_domain::ids::RequestId;
 use fencepost_domain::text;
-use fencepost_protocol::AgentEnvelope;
+use fencepost_protocol::{AgentEnvelope, LeaseRef};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use crate::http::body::mend_escapes;
 
@@ -15,6 +16,8 @@ use crate::http::body::mend_escapes;
 pub(super) struct Unreadable {
     /// Its request id, if at least that was there.
     pub(super) request_id: Option<RequestId>,
+    /// The lease that it is about, if that was there.
+    pub(super) lease: Option<LeaseRef>,
     /// What is wrong with it; nothing of its content, in which there may be a secret.
     pub(super) problem: String,
 }
@@ -24,19 +27,20 @@ pub(super) fn read(bytes: &[u8]) -> Result<AgentEnvelope, Unreadable> {
     let text = String::from_utf8_lossy(bytes);
     let text = mend_escapes(&text);
     serde_json::from_str(&text).map_err(|error| Unreadable {
-        request_id: request_id(&text),
+        request_id: part::<OnlyId>(&text).map(|found| found.request_id),
+        lease: part(&text),
         problem: text::clean(&error.to_string(), 300),
     })
 }
 
-fn request_id(text: &str) -> Option<RequestId> {
-    #[derive(Deserialize)]
-    struct OnlyId {
-        request_id: RequestId,
-    }
-    serde_json::from_str::<OnlyId>(text)
-        .ok()
-        .map(|found| found.request_id)
+#[derive(Deserialize)]
+struct OnlyId {
+    request_id: RequestId,
+}
+
+/// As much of a message as can be made out.
+fn part<T: DeserializeOwned>(text: &str) -> Option<T> {
+    serde_json::from_str(text).ok()
 }
 
 #[cfg(test)]
@@ -87,6 +91,20 @@ mod tests {
             unreadable.problem.contains("teleport"),
             "{}",
             unreadable.problem
+        );
+    }
+
+    #[test]
+    fn one_wrong_field_does_not_hide_the_attempt() {
+        let text = format!(
+            r#"{{"request_id":"{ID}","type":"progress","job_id":"{ID}","attempt_id":"{ID}",
+                "lease_epoch":3,"phase":"finished"}}"#
+        );
+        let unreadable = read(text.as_bytes()).unwrap_err();
+        let lease = unreadable.lease.unwrap();
+        assert_eq!(
+            (lease.attempt_id.to_string(), lease.lease_epoch),
+            (ID.to_owned(), 3)
         );
     }
 

@@ -59,6 +59,7 @@ impl Transport {
     fn report(&mut self, unreadable: Unreadable, ctx: &mut WebsocketContext<Self>) {
         let message = FromTransport::Unreadable {
             request_id: unreadable.request_id,
+            lease: unreadable.lease,
             problem: unreadable.problem,
         };
         self.hand_over(message, ctx);
@@ -191,6 +192,7 @@ fn payload_bytes(message: &Message) -> usize {
 fn no_binary() -> Unreadable {
     Unreadable {
         request_id: None,
+        lease: None,
         problem: "messages are text".to_owned(),
     }
 }
@@ -199,7 +201,9 @@ fn no_binary() -> Unreadable {
 fn busy(message: &FromTransport) -> GatewayEnvelope {
     let (request_id, lease) = match message {
         FromTransport::Frame(envelope) => (Some(envelope.request_id), envelope.frame.lease()),
-        FromTransport::Unreadable { request_id, .. } => (*request_id, None),
+        FromTransport::Unreadable {
+            request_id, lease, ..
+        } => (*request_id, *lease),
         FromTransport::Closed => (None, None),
     };
     GatewayEnvelope {

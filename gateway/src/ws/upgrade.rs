@@ -3,6 +3,8 @@
 //! The session's number is minted before the upgrade is answered, so that of two sockets of one
 //! device it is known which is newer, whichever comes to speak first.
 
+use std::time::Duration;
+
 use actix_web::http::header::UPGRADE;
 use actix_web::{HttpRequest, HttpResponse, web};
 use actix_web_actors::ws::WsResponseBuilder;
@@ -15,6 +17,9 @@ use crate::http::auth::{Device, bearer};
 use crate::http::problem::{Problem, ProblemCode};
 use crate::http::state::AppState;
 
+/// How long Postgres has to give a session its number.
+const MINT_WITHIN: Duration = Duration::from_secs(5);
+
 /// Authenticates, mints the session's number, and hands the socket to a new session.
 pub async fn upgrade(
     request: HttpRequest,
@@ -26,7 +31,15 @@ pub async fn upgrade(
         return Err(Problem::new(ProblemCode::UpgradeRequired, detail));
     }
     let token = bearer(&request, &["fp_device_"]).ok_or_else(Device::unknown)?;
-    let minted = state.store.mint_session(&token).await?;
+    // A dialler that is told nothing for long would take us for dead.
+    let minting = state.store.mint_session(&token);
+    let minted = tokio::time::timeout(MINT_WITHIN, minting).await;
+    let minted = minted.map_err(|_| {
+        Problem::new(
+            ProblemCode::Unavailable,
+            "the database does not answer in time; dial again",
+        )
+    })??;
     let (device, session) = minted.ok_or_else(Device::unknown)?;
     tracing::info!(device.id = %device, session = %session, "an agent connects");
     let actors = state.actors.clone();

@@ -65,7 +65,7 @@ pub struct JobFacts {
     pub max_attempts: i32,
     /// How many are used up.
     pub charged_attempts: i32,
-    /// How many of its offers came back.
+    /// How often it came back unworked: offers, and leases that were given back.
     pub returned_offers: i32,
     /// Whether they came back from at least three devices, or from all that fit if fewer do.
     pub returned_widely: bool,
@@ -101,6 +101,15 @@ impl JobNext {
     }
 }
 
+/// How a job came back without having been worked on: each time it waits longer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Back {
+    /// An offer was declined or not answered: its device is spared the job for a while.
+    Offer,
+    /// A lease was given back.
+    Lease,
+}
+
 /// The decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ending {
@@ -110,8 +119,8 @@ pub struct Ending {
     pub code: Option<FailureCode>,
     /// Whether it uses up the job's budget.
     pub charged: bool,
-    /// Whether it counts as an offer that came back.
-    pub returned: bool,
+    /// Whether the job came back unworked.
+    pub back: Option<Back>,
     /// Whether the control plane ended it over the agent's head, which also bumps the epoch.
     pub forced: bool,
     /// What becomes of the job.
@@ -128,7 +137,7 @@ pub fn decide(job: &JobFacts, cause: Cause, now: OffsetDateTime) -> Ending {
             attempt: AttemptStatus::Succeeded,
             code: None,
             charged: false,
-            returned: false,
+            back: None,
             forced: false,
             job: JobNext::Succeeded,
         },
@@ -165,7 +174,7 @@ fn cancelled(cause: Cause) -> Ending {
         attempt: AttemptStatus::Cancelled,
         code: Some(FailureCode::BuyerCancelled),
         charged: false,
-        returned: false,
+        back: None,
         forced: is_forced(cause),
         job: JobNext::Cancelled,
     }
@@ -177,7 +186,7 @@ fn failed(job: &JobFacts, code: FailureCode, now: OffsetDateTime) -> Ending {
         attempt: AttemptStatus::Failed,
         code: Some(code),
         charged,
-        returned: false,
+        back: None,
         forced: false,
         job: if charged {
             after_charge(job, code, doubled(RETRY_BASE, job.charged_attempts), now)
@@ -201,14 +210,19 @@ fn lost(job: &JobFacts, cause: Cause, now: OffsetDateTime) -> Ending {
         attempt: AttemptStatus::Lost,
         code: Some(code),
         charged: true,
-        returned: false,
+        back: None,
         forced: false,
         job: after_charge(job, code, delay, now),
     }
 }
 
 fn uncharged(job: &JobFacts, code: FailureCode, cause: Cause, now: OffsetDateTime) -> Ending {
-    let returned = cause == Cause::Returned;
+    let back = match cause {
+        Cause::Returned => Some(Back::Offer),
+        Cause::Released | Cause::AgentFailed(_) => Some(Back::Lease),
+        _ => None,
+    };
+    let returned = back == Some(Back::Offer);
     let delay = match cause {
         // Not the job's doing, nor the device's: at once.
         Cause::Revoked | Cause::CancelForced | Cause::ExpiredInOutage | Cause::ClockAccepted => {
@@ -227,7 +241,7 @@ fn uncharged(job: &JobFacts, code: FailureCode, cause: Cause, now: OffsetDateTim
         attempt: AttemptStatus::Lost,
         code: Some(code),
         charged: false,
-        returned,
+        back,
         forced: is_forced(cause),
         job: next,
     }

@@ -152,6 +152,28 @@ fn delays_double_up_to_five_minutes_and_the_first_loss_costs_none() {
 }
 
 #[test]
+fn a_job_that_comes_back_unworked_waits_longer_each_time_whoever_gave_it_back() {
+    let no_capacity = Cause::AgentFailed(FailureCode::NoCapacity);
+    for cause in [Cause::Returned, Cause::Released, no_capacity] {
+        let mut job = job();
+        let mut delays = Vec::new();
+        for _ in 0..10 {
+            let ending = decide(&job, cause, NOW);
+            job.returned_offers += i32::from(ending.back.is_some());
+            match ending.job {
+                JobNext::Queued { delay } => delays.push(delay.as_secs()),
+                other => panic!("{cause:?}: {other:?}"),
+            }
+        }
+        assert_eq!(delays, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300], "{cause:?}");
+    }
+    // What was nobody's doing does not count.
+    for cause in [Cause::Revoked, Cause::Undelivered, Cause::ExpiredInOutage] {
+        assert_eq!(decide(&job(), cause, NOW).back, None, "{cause:?}");
+    }
+}
+
+#[test]
 fn a_job_that_nobody_takes_is_undeliverable_in_the_end() {
     let job = JobFacts {
         returned_offers: MAX_RETURNED_OFFERS - 1,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fencepost_domain::duration::LeaseDuration;
-use fencepost_domain::ending::{Cause, JobFacts, JobNext, MAX_RETURNED_OFFERS, decide};
+use fencepost_domain::ending::{Back, Cause, JobFacts, JobNext, MAX_RETURNED_OFFERS, decide};
 use fencepost_domain::failure::FailureCode;
 use fencepost_domain::fencing::Operation;
 use fencepost_domain::job::JobStatus;
@@ -129,10 +129,10 @@ fn only_a_returned_offer_counts_as_one_and_makes_a_job_undeliverable() {
         returned_widely: true,
         ..job()
     };
-    assert!(decide(&job, Cause::Returned, NOW).returned);
+    assert_eq!(decide(&job, Cause::Returned, NOW).back, Some(Back::Offer));
     for cause in [Cause::Released, Cause::Undelivered, Cause::Revoked] {
         let ending = decide(&job, cause, NOW);
-        assert!(!ending.returned, "{cause:?}");
+        assert_ne!(ending.back, Some(Back::Offer), "{cause:?}");
         assert!(matches!(ending.job, JobNext::Queued { .. }), "{cause:?}");
     }
     let one_less = JobFacts {

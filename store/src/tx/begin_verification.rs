@@ -294,10 +294,18 @@ fn stored_answer(pair: &Pair, one: &CommitRequest, answer: &FinalAnswer) -> Opti
         if !same_writer {
             return None;
         }
+        let ended = pair.ended();
+        if stored.operation != answer.operation
+            && fence.status == AttemptStatus::Cancelled
+            && let Some(ended) = ended
+        {
+            // It failed or released what was being cancelled: the verdict is the buyer's word.
+            return Some(Draft::Ended(ended, true));
+        }
         if stored.operation != answer.operation || stored.content != answer.content {
             return Some(Draft::Refused(Refusal::OtherContent));
         }
-        return Some(match pair.ended() {
+        return Some(match ended {
             Some(ended) => Draft::Ended(ended, true),
             None => Draft::StillVerifying,
         });

@@ -13,7 +13,6 @@ use fencepost_domain::ending::{Cause, decide};
 use fencepost_domain::job::JobStatus;
 use serde::Serialize;
 use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 use uuid::Uuid;
 
 use super::begin_verification::VerificationTicket;
@@ -24,7 +23,7 @@ use super::settle_commit::is_last;
 use crate::error::StoreError;
 use crate::fence::WhereFacts;
 use crate::finalized::{Ended, FinalizedAttempt};
-use crate::rows::{LockedPairs, Pair, PairRecord, select_pairs};
+use crate::rows::{LockedPairs, Pair, PairRecord, select_pairs, sql_time};
 use crate::run::{Share, Store, Transaction, Tx};
 
 /// What a sweep did.
@@ -251,8 +250,7 @@ fn onward_row(pair: &Pair, check_after: OffsetDateTime, pick_up: bool) -> Onward
         epoch: pair.attempt.fence.epoch,
         verification_epoch: pair.attempt.verification_epoch,
         pick_up,
-        // RFC 3339 cannot fail for the years that Postgres hands out.
-        check_after: check_after.format(&Rfc3339).unwrap_or_default(),
+        check_after: sql_time(check_after),
     }
 }
 

@@ -6,7 +6,7 @@
 //!
 //! Locks: jobs and attempts are the caller's; the orgs' ledger accounts are taken here, by id.
 
-use fencepost_domain::ending::{Ending, JobNext};
+use fencepost_domain::ending::{Back, Ending, JobNext};
 use fencepost_domain::failure::FailureCode;
 use fencepost_domain::ledger::Settlement;
 use fencepost_domain::text::clean;
@@ -91,7 +91,7 @@ impl Finish {
             status: ending.attempt.as_str(),
             new_epoch: ending.forced.then_some(pair.job.epoch_counter + 1),
             charged: ending.charged,
-            returned: ending.returned,
+            returned: ending.back == Some(Back::Offer),
             failure_code: ending.code.map(FailureCode::as_str),
             failure_message: None,
             final_operation: None,
@@ -110,7 +110,7 @@ impl Finish {
         };
         let mut job = JobEnd::new(&pair.job, ending.job);
         job.charged = i32::from(ending.charged);
-        job.returned = i32::from(ending.returned);
+        job.returned = i32::from(ending.back.is_some());
         job.bumped = i32::from(ending.forced);
         Self {
             attempt: Some(attempt),

@@ -24,9 +24,7 @@ impl Outage {
     pub fn covers(&self, expires_at: OffsetDateTime) -> bool {
         self.from < expires_at && expires_at <= self.to
     }
-}
 
-impl Outage {
     fn between(from: OffsetDateTime, to: OffsetDateTime, ttl: LeaseDuration) -> Option<Self> {
         (to - from >= ttl.signed() * 2).then_some(Self { from, to })
     }
@@ -59,9 +57,28 @@ impl Store {
         Ok(Outage::between(from, to, ttl))
     }
 
+    /// The gateway whose store this is begins: its sessions are open sockets from the first one on.
+    pub async fn begin_gateway(&self) -> Result<(), StoreError> {
+        self.execute(BeginGateway).await
+    }
+
     /// Ends a sweep that looked, at that time, at everything that was due.
     pub async fn finish_sweep(&self, looked_at: OffsetDateTime) -> Result<(), StoreError> {
         self.execute(FinishSweep { looked_at }).await
+    }
+}
+
+struct BeginGateway;
+
+impl Transaction for BeginGateway {
+    const NAME: &'static str = "begin_gateway";
+    type Output = ();
+
+    async fn run(&self, tx: &mut Tx) -> Result<(), StoreError> {
+        match tx.gateway {
+            Some(gateway) => say_that_it_runs(tx, gateway).await,
+            None => Ok(()),
+        }
     }
 }
 
@@ -97,7 +114,7 @@ impl Transaction for FinishSweep {
 /// Nothing is decided by it but whether a device is shown, and taken over, as a connected one.
 async fn say_that_it_runs(tx: &mut Tx, gateway: Uuid) -> Result<(), StoreError> {
     sqlx::query!(
-        r#"-- finish_sweep: this gateway runs
+        r#"-- keep_watch: this gateway runs
         with gone as (
             delete from gateways where seen_at < authority_now() - interval '1 day' and id <> $1
         )

@@ -26,8 +26,10 @@ impl Transaction for PruneKeys {
             r#"-- prune_keys
             delete from idempotency_keys k using (
                 select k.org_id, k.key from idempotency_keys k join jobs j on j.id = k.job_id
-                where j.ended_at < authority_now() - interval '24 hours'
-                order by j.ended_at limit $1
+                -- a job ends after its key was used: by age only the few that can be due are read
+                where k.created_at < authority_now() - interval '24 hours'
+                    and j.ended_at < authority_now() - interval '24 hours'
+                order by k.created_at limit $1
                 for no key update of k skip locked
             ) old
             where k.org_id = old.org_id and k.key = old.key"#,

@@ -1,4 +1,5 @@
-//! What events and artifacts have in common: the domain's table applied to locked rows.
+//! What events and artifacts have in common: the domain's table applied to locked rows, and the write
+//! that repeats its facts.
 
 use fencepost_domain::clock::ClockReading;
 use fencepost_domain::commit_token::CommitTokenDigest;
@@ -7,8 +8,10 @@ use fencepost_domain::field::FieldError;
 use fencepost_domain::job::JobStatus;
 use fencepost_domain::replay::{Stored, Verdict, decide};
 use time::OffsetDateTime;
+use uuid::Uuid;
 
 use super::Refusal;
+use crate::error::StoreError;
 use crate::fence::{FenceMode, WhereFacts, judge};
 use crate::rows::Pair;
 use crate::run::Tx;
@@ -53,6 +56,23 @@ pub(super) struct Found {
     pub(super) place_taken: bool,
     /// How many the attempt has.
     pub(super) count: i64,
+}
+
+impl FoundRow {
+    /// A row as it was found; `None` without one.
+    pub(super) fn new(
+        writer_digest: Option<&[u8]>,
+        identical: Option<bool>,
+        job_seq: Option<i64>,
+        recorded_at: Option<OffsetDateTime>,
+    ) -> Option<Self> {
+        Some(Self {
+            writer: writer_digest.and_then(CommitTokenDigest::from_bytes),
+            identical: identical == Some(true),
+            job_seq: job_seq?,
+            recorded_at: recorded_at?,
+        })
+    }
 }
 
 /// A stored row.
@@ -153,4 +173,84 @@ fn held_lease(
     } else {
         Err(Refusal::JobNotActive)
     }
+}
+
+/// Completes a write of judged rows: `$1` holds them as JSON, `$2` is the reading of the clock that
+/// they were judged by. The insert takes `holders h`, who passed the fence again, and `placed p`,
+/// with their places among all that happened to the job, and returns `attempt_id` and `job_seq`.
+macro_rules! write_journal {
+    ($name:literal, $columns:literal, $insert:literal, $rows:expr, $now:expr) => {
+        sqlx::query_as!(
+            $crate::tx::replay::Written,
+            $name
+                + r#"
+        with input as materialized (
+            select * from jsonb_to_recordset($1) as i(position bigint, attempt_id uuid,
+                job_id uuid, device_id uuid, epoch bigint, digest text, "from" text[],
+                must_be_live boolean, writer text, "#
+                + $columns
+                + r#")
+        ), holders as materialized (
+            select i.* from input i join attempts a on a.id = i.attempt_id
+            where a.ended_at is null and a.job_id = i.job_id and a.device_id = i.device_id
+                and a.lease_epoch = i.epoch
+                and (i.digest is null or a.token_digest = decode(i.digest, 'hex'))
+                and a.status::text = any(i."from")
+                and (not i.must_be_live or a.lease_expires_at > $2)
+        ), presented as (
+            -- a frame has presented the new epoch: its welcome arrived
+            update attempts a set replaced_epoch = null, replaced_digest = null,
+                unpresented_claim = null
+            from holders h where a.id = h.attempt_id
+                and (a.replaced_epoch is not null or a.unpresented_claim is not null)
+        ), placed as (
+            update jobs j set event_counter = j.event_counter + 1 from holders h
+            where j.id = h.job_id and j.status = 'active'
+            returning h.position, j.event_counter
+        )
+        "# + $insert
+                + r#"
+        from holders h join placed p on p.position = h.position
+        returning attempt_id, job_seq"#,
+            $rows,
+            $now
+        )
+    };
+}
+pub(super) use write_journal;
+
+/// A row that was written, and its place.
+pub(super) struct Written {
+    pub(super) attempt_id: Uuid,
+    pub(super) job_seq: i64,
+}
+
+/// Fills in the answers to what was written: one row for each of `judged`, an attempt at a position.
+pub(super) fn answer_written(
+    table: &'static str,
+    judged: &[(usize, Uuid)],
+    written: &[Written],
+    now: OffsetDateTime,
+    answers: &mut [Option<JournalAnswer>],
+) -> Result<(), StoreError> {
+    if judged.len() != written.len() {
+        let what = format!("judged {} rows, wrote {}", judged.len(), written.len());
+        return Err(StoreError::inconsistent(table, what));
+    }
+    for row in written {
+        // No two of one batch are about the same attempt.
+        let position = judged
+            .iter()
+            .find(|(_, attempt)| *attempt == row.attempt_id);
+        let answer = position.and_then(|(position, _)| answers.get_mut(*position));
+        if let Some(answer) = answer {
+            *answer = Some(JournalAnswer::Stored {
+                job_seq: row.job_seq,
+                recorded_at: now,
+                replayed: false,
+                lease_live: true,
+            });
+        }
+    }
+    Ok(())
 }

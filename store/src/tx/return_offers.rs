@@ -108,14 +108,16 @@ pub(super) async fn with_returns(tx: &mut Tx, pair: &Pair) -> Result<JobFacts, S
         let fence = &pair.attempt.fence;
         facts.returned_widely = sqlx::query_scalar!(
             r#"-- with_returns
-            select (select count(distinct device_id) from attempts
-                    where job_id = $1 and (returned or id = $2))
+            select count(*) >= $3 and count(distinct device_id)
                 >= least(3, (select count(*) from devices, jobs
                              where jobs.id = $1 and enabled
                                  and string_to_array(jobs.lane, ' ') <@ devices.words))
-                as "widely!""#,
+                as "widely!"
+            -- offers alone: a lease that was given back is another matter
+            from attempts where job_id = $1 and (returned or id = $2)"#,
             fence.job.0,
-            fence.attempt.0
+            fence.attempt.0,
+            i64::from(MAX_RETURNED_OFFERS)
         )
         .fetch_one(&mut **tx)
         .await?;

@@ -13,7 +13,9 @@ use serde_json::Value;
 use time::OffsetDateTime;
 
 use super::in_turns;
-use super::replay::{Found, FoundRow, Judged, Presented, judge_item};
+use super::replay::{
+    Found, FoundRow, Judged, Presented, answer_written, judge_item, write_journal,
+};
 pub use super::replay::{JournalAnswer, JournalRefusal};
 use crate::error::StoreError;
 use crate::fence::{WhereFacts, hex, hex_bytes};
@@ -60,7 +62,7 @@ struct WriteArtifacts {
 /// An artifact as it is looked up and written.
 #[derive(Serialize)]
 struct Row<'a> {
-    position: i64,
+    position: usize,
     #[serde(flatten)]
     facts: Option<WhereFacts>,
     presented_attempt: uuid::Uuid,
@@ -75,7 +77,7 @@ struct Row<'a> {
 impl<'a> Row<'a> {
     fn new(position: usize, artifact: &'a NewArtifact, facts: Option<WhereFacts>) -> Self {
         Self {
-            position: i64::try_from(position).unwrap_or(i64::MAX),
+            position,
             facts,
             presented_attempt: artifact.claim.attempt.0,
             presented_epoch: artifact.claim.epoch,
@@ -85,6 +87,13 @@ impl<'a> Row<'a> {
             size_bytes: artifact.size_bytes,
             writer: hex(&artifact.token),
         }
+    }
+}
+
+impl Row<'_> {
+    /// Which item of the batch, about which attempt.
+    fn at(&self) -> (usize, uuid::Uuid) {
+        (self.position, self.presented_attempt)
     }
 }
 
@@ -145,7 +154,7 @@ async fn find(tx: &mut Tx, artifacts: &[NewArtifact]) -> Result<Vec<(Found, bool
         .collect();
     let rows = sqlx::query!(
         r#"-- write_artifacts: find
-        select e.name as "name?", e.writer_digest, e.job_seq as "job_seq?",
+        select e.writer_digest as "writer_digest?", e.job_seq as "job_seq?",
             e.recorded_at as "recorded_at?",
             (e.sha256 = decode(i.sha256, 'hex') and e.size_bytes = i.size_bytes
                 and e.object_key = i.object_key) as identical,
@@ -164,20 +173,13 @@ async fn find(tx: &mut Tx, artifacts: &[NewArtifact]) -> Result<Vec<(Found, bool
     .fetch_all(&mut **tx)
     .await?;
     let found = rows.into_iter().map(|row| {
-        let stored = match (row.name, row.job_seq, row.recorded_at) {
-            (Some(_), Some(job_seq), Some(recorded_at)) => Some(FoundRow {
-                writer: row
-                    .writer_digest
-                    .as_deref()
-                    .and_then(CommitTokenDigest::from_bytes),
-                identical: row.identical == Some(true),
-                job_seq,
-                recorded_at,
-            }),
-            _ => None,
-        };
         let found = Found {
-            row: stored,
+            row: FoundRow::new(
+                row.writer_digest.as_deref(),
+                row.identical,
+                row.job_seq,
+                row.recorded_at,
+            ),
             place_taken: false,
             count: row.count,
         };
@@ -195,61 +197,20 @@ async fn write(
     if writes.is_empty() {
         return Ok(());
     }
-    let rows = sqlx::query!(
-        r#"-- write_artifacts: write
-        with input as materialized (
-            select * from jsonb_to_recordset($1) as i(position bigint, attempt_id uuid,
-                job_id uuid, device_id uuid, epoch bigint, digest text, "from" text[],
-                must_be_live boolean, name text, object_key text, sha256 text,
-                size_bytes bigint, writer text)
-        ), holders as materialized (
-            select i.* from input i join attempts a on a.id = i.attempt_id
-            where a.ended_at is null and a.job_id = i.job_id and a.device_id = i.device_id
-                and a.lease_epoch = i.epoch
-                and (i.digest is null or a.token_digest = decode(i.digest, 'hex'))
-                and a.status::text = any(i."from")
-                and (not i.must_be_live or a.lease_expires_at > $2)
-        ), presented as (
-            -- a frame has presented the new epoch: its welcome arrived
-            update attempts a set replaced_epoch = null, replaced_digest = null,
-                unpresented_claim = null
-            from holders h where a.id = h.attempt_id
-                and (a.replaced_epoch is not null or a.unpresented_claim is not null)
-        ), placed as (
-            update jobs j set event_counter = j.event_counter + 1 from holders h
-            where j.id = h.job_id and j.status = 'active'
-            returning h.position, j.event_counter
-        )
-        insert into attempt_artifacts (attempt_id, lease_epoch, name, job_id, job_seq, object_key,
+    let written = write_journal!(
+        "-- write_artifacts: write",
+        "name text, object_key text, sha256 text, size_bytes bigint",
+        r#"insert into attempt_artifacts (attempt_id, lease_epoch, name, job_id, job_seq, object_key,
             sha256, size_bytes, recorded_at, writer_digest)
         select h.attempt_id, h.epoch, h.name, h.job_id, p.event_counter, h.object_key,
-            decode(h.sha256, 'hex'), h.size_bytes, $2, decode(h.writer, 'hex')
-        from holders h join placed p on p.position = h.position
-        returning attempt_id, name, job_seq"#,
+            decode(h.sha256, 'hex'), h.size_bytes, $2, decode(h.writer, 'hex')"#,
         to_json(writes)?,
         now
     )
     .fetch_all(&mut **tx)
     .await?;
-    if rows.len() != writes.len() {
-        let what = format!("judged {} artifacts, wrote {}", writes.len(), rows.len());
-        return Err(StoreError::inconsistent("attempt_artifacts", what));
-    }
-    for row in rows {
-        let write = writes.iter().find(|write| {
-            (write.presented_attempt, write.name) == (row.attempt_id, row.name.as_str())
-        });
-        let position = write.and_then(|write| usize::try_from(write.position).ok());
-        if let Some(answer) = position.and_then(|position| answers.get_mut(position)) {
-            *answer = Some(JournalAnswer::Stored {
-                job_seq: row.job_seq,
-                recorded_at: now,
-                replayed: false,
-                lease_live: true,
-            });
-        }
-    }
-    Ok(())
+    let judged: Vec<_> = writes.iter().map(Row::at).collect();
+    answer_written("attempt_artifacts", &judged, &written, now, answers)
 }
 
 fn to_json(rows: &[Row<'_>]) -> Result<Value, StoreError> {

@@ -13,7 +13,9 @@ use serde_json::Value;
 use time::OffsetDateTime;
 
 use super::in_turns;
-use super::replay::{Found, FoundRow, Judged, Presented, judge_item};
+use super::replay::{
+    Found, FoundRow, Judged, Presented, answer_written, judge_item, write_journal,
+};
 pub use super::replay::{JournalAnswer, JournalRefusal};
 use crate::error::StoreError;
 use crate::fence::{WhereFacts, hex};
@@ -83,7 +85,7 @@ impl Item {
 /// An event as it is looked up and written.
 #[derive(Serialize)]
 struct Row<'a> {
-    position: i64,
+    position: usize,
     #[serde(flatten)]
     facts: Option<WhereFacts>,
     presented_attempt: uuid::Uuid,
@@ -98,7 +100,7 @@ struct Row<'a> {
 impl<'a> Row<'a> {
     fn new(position: usize, event: &'a NewEvent, facts: Option<WhereFacts>) -> Self {
         Self {
-            position: i64::try_from(position).unwrap_or(i64::MAX),
+            position,
             facts,
             presented_attempt: event.claim.attempt.0,
             presented_epoch: event.claim.epoch,
@@ -108,6 +110,13 @@ impl<'a> Row<'a> {
             payload: &event.payload,
             writer: hex(&event.token),
         }
+    }
+}
+
+impl Row<'_> {
+    /// Which item of the batch, about which attempt.
+    fn at(&self) -> (usize, uuid::Uuid) {
+        (self.position, self.presented_attempt)
     }
 }
 
@@ -164,7 +173,7 @@ async fn find(tx: &mut Tx, items: &[Item]) -> Result<Vec<Found>, StoreError> {
         .collect();
     let rows = sqlx::query!(
         r#"-- write_events: find
-        select e.event_id as "event_id?", e.writer_digest, e.job_seq as "job_seq?",
+        select e.writer_digest as "writer_digest?", e.job_seq as "job_seq?",
             e.recorded_at as "recorded_at?",
             (e.kind = i.kind and e.seq = i.seq
                 -- a recordset makes the JSON null an SQL one
@@ -184,18 +193,12 @@ async fn find(tx: &mut Tx, items: &[Item]) -> Result<Vec<Found>, StoreError> {
     .fetch_all(&mut **tx)
     .await?;
     let found = rows.into_iter().map(|row| Found {
-        row: match (row.event_id, row.job_seq, row.recorded_at) {
-            (Some(_), Some(job_seq), Some(recorded_at)) => Some(FoundRow {
-                writer: row
-                    .writer_digest
-                    .as_deref()
-                    .and_then(CommitTokenDigest::from_bytes),
-                identical: row.identical == Some(true),
-                job_seq,
-                recorded_at,
-            }),
-            _ => None,
-        },
+        row: FoundRow::new(
+            row.writer_digest.as_deref(),
+            row.identical,
+            row.job_seq,
+            row.recorded_at,
+        ),
         place_taken: row.place_taken,
         count: row.count,
     });
@@ -211,61 +214,20 @@ async fn write(
     if writes.is_empty() {
         return Ok(());
     }
-    let rows = sqlx::query!(
-        r#"-- write_events: write
-        with input as materialized (
-            select * from jsonb_to_recordset($1) as i(position bigint, attempt_id uuid,
-                job_id uuid, device_id uuid, epoch bigint, digest text, "from" text[],
-                must_be_live boolean, event_id uuid, seq bigint, kind text, payload jsonb,
-                writer text)
-        ), holders as materialized (
-            select i.* from input i join attempts a on a.id = i.attempt_id
-            where a.ended_at is null and a.job_id = i.job_id and a.device_id = i.device_id
-                and a.lease_epoch = i.epoch
-                and (i.digest is null or a.token_digest = decode(i.digest, 'hex'))
-                and a.status::text = any(i."from")
-                and (not i.must_be_live or a.lease_expires_at > $2)
-        ), presented as (
-            -- a frame has presented the new epoch: its welcome arrived
-            update attempts a set replaced_epoch = null, replaced_digest = null,
-                unpresented_claim = null
-            from holders h where a.id = h.attempt_id
-                and (a.replaced_epoch is not null or a.unpresented_claim is not null)
-        ), placed as (
-            update jobs j set event_counter = j.event_counter + 1 from holders h
-            where j.id = h.job_id and j.status = 'active'
-            returning h.position, j.event_counter
-        )
-        insert into attempt_events (attempt_id, lease_epoch, event_id, seq, job_id, job_seq, kind,
+    let written = write_journal!(
+        "-- write_events: write",
+        "event_id uuid, seq bigint, kind text, payload jsonb",
+        r#"insert into attempt_events (attempt_id, lease_epoch, event_id, seq, job_id, job_seq, kind,
             payload, recorded_at, writer_digest)
         select h.attempt_id, h.epoch, h.event_id, h.seq, h.job_id, p.event_counter, h.kind,
-            coalesce(h.payload, 'null'), $2, decode(h.writer, 'hex')
-        from holders h join placed p on p.position = h.position
-        returning event_id, attempt_id, job_seq"#,
+            coalesce(h.payload, 'null'), $2, decode(h.writer, 'hex')"#,
         to_json(writes)?,
         now
     )
     .fetch_all(&mut **tx)
     .await?;
-    if rows.len() != writes.len() {
-        let what = format!("judged {} events, wrote {}", writes.len(), rows.len());
-        return Err(StoreError::inconsistent("attempt_events", what));
-    }
-    for row in rows {
-        let write = writes.iter().find(|write| {
-            (write.presented_attempt, write.event_id.0) == (row.attempt_id, row.event_id)
-        });
-        let position = write.and_then(|write| usize::try_from(write.position).ok());
-        if let Some(answer) = position.and_then(|position| answers.get_mut(position)) {
-            *answer = Some(JournalAnswer::Stored {
-                job_seq: row.job_seq,
-                recorded_at: now,
-                replayed: false,
-                lease_live: true,
-            });
-        }
-    }
-    Ok(())
+    let judged: Vec<_> = writes.iter().map(Row::at).collect();
+    answer_written("attempt_events", &judged, &written, now, answers)
 }
 
 fn to_json(rows: &[Row<'_>]) -> Result<Value, StoreError> {

@@ -1,7 +1,7 @@
 //! How attempts and jobs end, and what a buyer and an operator do.
 
 use fencepost_domain::attempt::AttemptStatus;
-use fencepost_domain::ending::{Cause, Ending, JobFacts, JobNext, decide};
+use fencepost_domain::ending::{Back, Cause, Ending, JobFacts, JobNext, decide};
 use fencepost_domain::failure::FailureCode;
 use fencepost_domain::job::JobStatus;
 use time::Duration as Span;
@@ -25,7 +25,7 @@ impl Reference {
         let now = self.now;
         let job = self.job(at.0);
         job.row.charged += i32::from(ending.charged);
-        job.row.returned += i32::from(ending.returned);
+        job.row.returned += i32::from(ending.back.is_some());
         job.row.epochs += i64::from(ending.forced);
         let epochs = job.row.epochs;
         self.move_job(at.0, ending.job);
@@ -33,7 +33,7 @@ impl Reference {
             self.job(at.0).row.winner = Some(at.1);
         }
         let row = &mut self.attempt(at).row;
-        row.came_back = ending.returned;
+        row.came_back = ending.back == Some(Back::Offer);
         row.status = ending.attempt;
         row.ended_at = Some(now);
         (row.expires_at, row.verify_until) = (None, None);

@@ -1,39 +1,27 @@
 //! The three ways in which a worker ends its lease: `commit`, `fail`, `release`.
 
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web::HttpResponse;
 use fencepost_domain::field::FieldError;
 use fencepost_domain::ids::RequestId;
 use fencepost_protocol::{AgentFrame, OutputDeclaration};
 
 use super::answer::answer;
 use super::reading::{Asked, SECRET, check_sha256};
-use crate::http::auth::Device;
 use crate::http::problem::Problem;
-use crate::http::state::AppState;
 
 /// `{request_id, job_id, lease_epoch, commit_token, output: {sha256, size_bytes, object_key}}` → 200
 /// `{status: succeeded, replayed}` once the output has been verified; 409 `verifying` with disposition
 /// `retry` while it is; 409 with disposition `stop` when the job does not get it.
-pub(super) async fn commit(
-    request: HttpRequest,
-    device: Device,
-    state: web::Data<AppState>,
-    path: web::Path<String>,
-    payload: web::Payload,
-) -> Result<HttpResponse, Problem> {
-    let mut asked = Asked::read(&request, &path, payload).await?;
+pub(super) async fn commit(mut asked: Asked) -> Result<HttpResponse, Problem> {
     let id = asked.request_id()?;
     let commit_token = asked.secret()?;
     let output = output(&mut asked)?;
-    asked.fields.finish()?;
     let frame = AgentFrame::Commit {
         lease: asked.lease,
         commit_token,
         output,
     };
-    Ok(answer(
-        state.actors.outside().ask(device.id, id, frame).await,
-    ))
+    asked.ask(id, frame).await
 }
 
 fn output(asked: &mut Asked) -> Result<OutputDeclaration, FieldError> {
@@ -54,48 +42,36 @@ fn output(asked: &mut Asked) -> Result<OutputDeclaration, FieldError> {
 }
 
 /// `{request_id, job_id, lease_epoch, commit_token, failure_code, message?}` → 200 `{replayed}`.
-pub(super) async fn fail(
-    request: HttpRequest,
-    device: Device,
-    state: web::Data<AppState>,
-    path: web::Path<String>,
-    payload: web::Payload,
-) -> Result<HttpResponse, Problem> {
-    let mut asked = Asked::read(&request, &path, payload).await?;
+pub(super) async fn fail(mut asked: Asked) -> Result<HttpResponse, Problem> {
     let id = asked.request_id()?;
     let commit_token = asked.secret()?;
     let failure_code = asked.fields.required("failure_code", "a failure code")?;
     let message = asked.text("message")?;
-    asked.fields.finish()?;
     let frame = AgentFrame::Fail {
         lease: asked.lease,
         commit_token,
         failure_code,
         message,
     };
-    Ok(answer(
-        state.actors.outside().ask(device.id, id, frame).await,
-    ))
+    asked.ask(id, frame).await
 }
 
 /// `{request_id, job_id, lease_epoch, commit_token, reason?}` → 200 `{replayed}`. With
 /// `claim_request_id` in the place of the secret for a claim whose answer never arrived, as long as
 /// nothing has been said under its epoch.
-pub(super) async fn release(
-    request: HttpRequest,
-    device: Device,
-    state: web::Data<AppState>,
-    path: web::Path<String>,
-    payload: web::Payload,
-) -> Result<HttpResponse, Problem> {
-    let mut asked = Asked::read(&request, &path, payload).await?;
+pub(super) async fn release(mut asked: Asked) -> Result<HttpResponse, Problem> {
     let id = asked.request_id()?;
     let commit_token = asked.fields.optional("commit_token", SECRET)?;
     let claim_request: Option<RequestId> = asked
         .fields
         .optional("claim_request_id", "the claim's request_id")?;
     let reason = asked.text("reason")?;
-    let Asked { lease, fields } = asked;
+    let Asked {
+        device,
+        lease,
+        fields,
+        state,
+    } = asked;
     let neither = fields.complaint(
         "commit_token",
         "is missing; give it, or claim_request_id if the claim's answer never arrived",
@@ -113,11 +89,11 @@ pub(super) async fn release(
                 commit_token,
                 reason,
             };
-            outside.ask(device.id, id, frame).await
+            outside.ask(device, id, frame).await
         }
         (None, Some(claim_request)) => {
             let given = (claim_request, reason);
-            outside.give_back(device.id, id, lease, given).await
+            outside.give_back(device, id, lease, given).await
         }
         (None, None) => return Err(neither.into()),
         (Some(_), Some(_)) => return Err(both.into()),

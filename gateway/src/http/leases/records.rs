@@ -1,26 +1,16 @@
 //! What an attempt leaves besides its output: `events`, `artifacts`, and after its end, by `retain`, its
 //! workspace. A repeat is known by what it says, so it needs no `request_id`.
 
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web::HttpResponse;
 use fencepost_domain::retention::DEFAULT_RETENTION;
 use fencepost_protocol::AgentFrame;
 
-use super::answer::answer;
 use super::reading::{Asked, check_sha256};
-use crate::http::auth::Device;
 use crate::http::problem::Problem;
-use crate::http::state::AppState;
 
 /// `{job_id, lease_epoch, commit_token, event_id, seq, kind, payload?}` → 201 `{replayed, lease_live}`,
 /// or 200 if it was stored already.
-pub(super) async fn event(
-    request: HttpRequest,
-    device: Device,
-    state: web::Data<AppState>,
-    path: web::Path<String>,
-    payload: web::Payload,
-) -> Result<HttpResponse, Problem> {
-    let mut asked = Asked::read(&request, &path, payload).await?;
+pub(super) async fn event(mut asked: Asked) -> Result<HttpResponse, Problem> {
     let commit_token = asked.secret()?;
     let event_id = asked.fields.required("event_id", "a UUID")?;
     let seq = asked.fields.integer("seq", 0..=i64::MAX)?;
@@ -31,7 +21,6 @@ pub(super) async fn event(
     })?;
     let kind = asked.fields.required("kind", "an identifier")?;
     let what = asked.fields.value("payload").unwrap_or_default();
-    asked.fields.finish()?;
     let frame = AgentFrame::Event {
         lease: asked.lease,
         commit_token,
@@ -40,21 +29,12 @@ pub(super) async fn event(
         kind,
         payload: what,
     };
-    Ok(answer(
-        state.actors.outside().record(device.id, frame).await,
-    ))
+    asked.record(frame).await
 }
 
 /// `{job_id, lease_epoch, commit_token, name, sha256, size_bytes, object_key}` →
 /// 201 `{replayed, lease_live}`, or 200 if it was stored already. The object is one that was granted under this name.
-pub(super) async fn artifact(
-    request: HttpRequest,
-    device: Device,
-    state: web::Data<AppState>,
-    path: web::Path<String>,
-    payload: web::Payload,
-) -> Result<HttpResponse, Problem> {
-    let mut asked = Asked::read(&request, &path, payload).await?;
+pub(super) async fn artifact(mut asked: Asked) -> Result<HttpResponse, Problem> {
     let commit_token = asked.secret()?;
     let name = asked.fields.required("name", "an identifier")?;
     let sha256: String = asked.fields.required("sha256", "a SHA-256")?;
@@ -63,7 +43,6 @@ pub(super) async fn artifact(
     let object_key = asked
         .fields
         .required("object_key", "the key that was granted")?;
-    asked.fields.finish()?;
     let frame = AgentFrame::Artifact {
         lease: asked.lease,
         commit_token,
@@ -72,21 +51,12 @@ pub(super) async fn artifact(
         size_bytes,
         object_key,
     };
-    Ok(answer(
-        state.actors.outside().record(device.id, frame).await,
-    ))
+    asked.record(frame).await
 }
 
 /// `{job_id, lease_epoch, commit_token, handle, retain_for?}` → 200 `{replayed}`: the workspace that an
 /// ended attempt left on the device, and for how long the device keeps it.
-pub(super) async fn retain(
-    request: HttpRequest,
-    device: Device,
-    state: web::Data<AppState>,
-    path: web::Path<String>,
-    payload: web::Payload,
-) -> Result<HttpResponse, Problem> {
-    let mut asked = Asked::read(&request, &path, payload).await?;
+pub(super) async fn retain(mut asked: Asked) -> Result<HttpResponse, Problem> {
     let commit_token = asked.secret()?;
     let handle = asked
         .fields
@@ -95,14 +65,11 @@ pub(super) async fn retain(
         .fields
         .optional("retain_for", "a time from 1us to 24h, such as 15m")?
         .unwrap_or(DEFAULT_RETENTION);
-    asked.fields.finish()?;
     let frame = AgentFrame::Retain {
         lease: asked.lease,
         commit_token,
         handle,
         retain_for,
     };
-    Ok(answer(
-        state.actors.outside().record(device.id, frame).await,
-    ))
+    asked.record(frame).await
 }

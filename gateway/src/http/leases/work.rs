@@ -1,26 +1,17 @@
 //! What is said and asked while the work goes on: `progress`, `renew`, `grants`.
 
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web::HttpResponse;
 use fencepost_domain::duration::LeaseDuration;
 use fencepost_protocol::AgentFrame;
 
 use super::answer::answer;
 use super::reading::Asked;
-use crate::http::auth::Device;
 use crate::http::problem::Problem;
-use crate::http::state::AppState;
 
 /// `{request_id, job_id, lease_epoch, phase, percent?, detail?}` → 200
 /// `{lease_expires_at, lease_remaining_ms, directive, reason?, replayed}`. Renews the lease, and never
 /// shortens it. At `directive: stop` the job is being cancelled: stop, and end the lease.
-pub(super) async fn progress(
-    request: HttpRequest,
-    device: Device,
-    state: web::Data<AppState>,
-    path: web::Path<String>,
-    payload: web::Payload,
-) -> Result<HttpResponse, Problem> {
-    let mut asked = Asked::read(&request, &path, payload).await?;
+pub(super) async fn progress(mut asked: Asked) -> Result<HttpResponse, Problem> {
     let id = asked.request_id()?;
     let phases = "leased, downloading, running or uploading";
     let phase = asked.fields.required("phase", phases)?;
@@ -30,53 +21,40 @@ pub(super) async fn progress(
         return Err(asked.fields.complaint("percent", problem).into());
     }
     let detail = asked.fields.optional("detail", "a text")?;
-    asked.fields.finish()?;
     let frame = AgentFrame::Progress {
         lease: asked.lease,
         phase,
         percent,
         detail,
     };
-    Ok(answer(
-        state.actors.outside().ask(device.id, id, frame).await,
-    ))
+    asked.ask(id, frame).await
 }
 
 /// `{request_id, job_id, lease_epoch, lease_ms?}` → 200 as for progress. The lease is to run for
 /// `lease_ms` from now on, by default as long as leases are. One that would not extend it is refused,
 /// and changes nothing.
-pub(super) async fn renew(
-    request: HttpRequest,
-    device: Device,
-    state: web::Data<AppState>,
-    path: web::Path<String>,
-    payload: web::Payload,
-) -> Result<HttpResponse, Problem> {
-    let mut asked = Asked::read(&request, &path, payload).await?;
+pub(super) async fn renew(mut asked: Asked) -> Result<HttpResponse, Problem> {
     let id = asked.request_id()?;
-    let longest = state.store.settings().lease_ttl.micros() / 1_000;
+    let longest = asked.state.store.settings().lease_ttl.micros() / 1_000;
     let length_ms = asked.fields.integer("lease_ms", 1..=longest.max(1))?;
     let length = length_ms.map(|ms| LeaseDuration::from_micros(ms.saturating_mul(1_000)));
     let length = length
         .transpose()
         .map_err(|problem| asked.fields.complaint("lease_ms", problem))?;
-    asked.fields.finish()?;
+    let Asked {
+        device,
+        lease,
+        fields,
+        state,
+    } = asked;
+    fields.finish()?;
     let outside = state.actors.outside();
-    Ok(answer(
-        outside.renew(device.id, id, asked.lease, length).await,
-    ))
+    Ok(answer(outside.renew(device, id, lease, length).await))
 }
 
 /// `{request_id, job_id, lease_epoch, name, direction}` → 200 `{url, object_key, replayed}`: a link
 /// to `get` an input by its name, or to `put` the `output` or an artifact.
-pub(super) async fn grant(
-    request: HttpRequest,
-    device: Device,
-    state: web::Data<AppState>,
-    path: web::Path<String>,
-    payload: web::Payload,
-) -> Result<HttpResponse, Problem> {
-    let mut asked = Asked::read(&request, &path, payload).await?;
+pub(super) async fn grant(mut asked: Asked) -> Result<HttpResponse, Problem> {
     let id = asked.request_id()?;
     let name = asked.fields.required("name", "a name")?;
     let direction: String = asked.fields.required("direction", "get or put")?;
@@ -86,13 +64,10 @@ pub(super) async fn grant(
             .complaint("direction", "must be get or put")
             .into());
     }
-    asked.fields.finish()?;
     let frame = AgentFrame::Grant {
         lease: asked.lease,
         name,
         direction,
     };
-    Ok(answer(
-        state.actors.outside().ask(device.id, id, frame).await,
-    ))
+    asked.ask(id, frame).await
 }

@@ -7,13 +7,12 @@ use fencepost_domain::fencing::{AttemptFence, Operation, check};
 use fencepost_domain::job::JobStatus;
 use serde::Serialize;
 use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 
 use super::super::finish::Finish;
 use super::{BeginSession, Held, ResumedLease};
 use crate::error::StoreError;
 use crate::fence::{WhereFacts, hex};
-use crate::rows::{LockedPairs, Pair};
+use crate::rows::{LockedPairs, Pair, sql_time};
 use crate::run::Tx;
 
 /// After so many resumes in a row without any gain, an attempt is lost.
@@ -132,8 +131,7 @@ impl BeginSession {
             session: self.hello.session.0,
             new_epoch: epoch,
             new_digest: hex(&token.digest()),
-            // RFC 3339 cannot fail for the years that Postgres hands out.
-            expires_at: expires_at.format(&Rfc3339).unwrap_or_default(),
+            expires_at: sql_time(expires_at),
         };
         HeldVerdict::Resume(lease, Some(Box::new(rotation)))
     }

@@ -13,7 +13,6 @@
 
 mod held;
 
-use std::collections::HashSet;
 use std::time::Duration;
 
 use fencepost_domain::attempt::AttemptStatus;
@@ -111,13 +110,7 @@ pub struct ResumedLease {
 
 impl Store {
     /// Makes a session current and settles what its device holds.
-    pub async fn begin_session(&self, mut hello: HelloFacts) -> Result<SessionAnswer, StoreError> {
-        // An attempt that is listed twice is held once; which listing counts is judged below.
-        let mut seen = HashSet::new();
-        hello.held.retain(|held| {
-            let bytes = *held.token.as_bytes();
-            seen.insert((held.claim.attempt, held.claim.epoch, bytes))
-        });
+    pub async fn begin_session(&self, hello: HelloFacts) -> Result<SessionAnswer, StoreError> {
         let tokens = hello.held.iter().map(|_| mint_commit_token()).collect();
         let draft = self.execute(BeginSession { hello, tokens }).await?;
         Ok(match draft {
@@ -262,6 +255,7 @@ impl Judged {
 }
 
 impl BeginSession {
+    /// An attempt that is listed twice is held if one of its listings is right.
     fn judge_all(&self, tx: &Tx, locked: &LockedPairs) -> Judged {
         let mut judged = Judged::default();
         let mut lost = Vec::new();

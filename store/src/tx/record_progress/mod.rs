@@ -6,23 +6,23 @@
 //! Checks: the fence without token; an explicit renewal must extend. Writes: phase, percent, expiry;
 //! the first one accepts.
 
+mod lock;
+mod once;
+
 use fencepost_domain::attempt::{AttemptStatus, Phase};
 use fencepost_domain::clock::ClockReading;
 use fencepost_domain::duration::LeaseDuration;
-use fencepost_domain::fencing::{
-    AttemptFence, FenceViolation, LeaseClaim, Operation, check_identity,
-};
-use fencepost_domain::ids::{AttemptId, DeviceId, JobId};
+use fencepost_domain::fencing::{FenceViolation, LeaseClaim, Operation, check_identity};
 use fencepost_domain::text::clean;
 use serde::Serialize;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::once::{Asked, Once, Outcome, Repeatable, RequestKey, what_is_left};
+use self::lock::{Row, lock};
 use super::{Refusal, in_turns};
 use crate::error::StoreError;
 use crate::fence::{WhereFacts, judge};
-use crate::rows::lasting;
+use crate::rows::{lasting, sql_time};
 use crate::run::{Share, Store, Transaction, Tx};
 
 const MAX_DETAIL_BYTES: usize = 200;
@@ -110,65 +110,12 @@ impl Store {
     }
 }
 
-impl Store {
-    /// Records progress under a request's id.
-    pub async fn record_progress_once(
-        &self,
-        key: RequestKey,
-        progress: Progress,
-    ) -> Result<Asked<ProgressAnswer>, StoreError> {
-        self.progress_once(key, progress, None).await
-    }
-
-    /// Renews a lease, under a request's id: to `length` from now on, and no longer than leases
-    /// are. A renewal that would not extend the lease is refused.
-    pub async fn renew_lease(
-        &self,
-        key: RequestKey,
-        claim: LeaseClaim,
-        length: Option<LeaseDuration>,
-    ) -> Result<Asked<ProgressAnswer>, StoreError> {
-        let progress = Progress {
-            claim,
-            phase: None,
-            percent: None,
-            detail: None,
-        };
-        let length = length.unwrap_or(self.settings().lease_ttl);
-        self.progress_once(key, progress, Some(length)).await
-    }
-
-    async fn progress_once(
-        &self,
-        key: RequestKey,
-        progress: Progress,
-        renewal: Option<LeaseDuration>,
-    ) -> Result<Asked<ProgressAnswer>, StoreError> {
-        let inner = RecordProgress {
-            progress: vec![progress],
-            wait: true,
-            renewal,
-        };
-        let unknown = ProgressAnswer::Refused(Refusal::UnknownAttempt);
-        let asked = self.execute(Once { key, inner }).await?;
-        Ok(asked.map(|mut answers| answers.pop().flatten().unwrap_or(unknown)))
-    }
-}
-
 struct RecordProgress {
     progress: Vec<Progress>,
     /// Wait for locks; otherwise what is locked gets no answer (`None`).
     wait: bool,
     /// An explicit renewal, and to how long a lease.
     renewal: Option<LeaseDuration>,
-}
-
-/// A locked attempt, as much of it as progress may decide on.
-struct Row {
-    fence: AttemptFence,
-    stop_reason: Option<String>,
-    leased_at: OffsetDateTime,
-    run_deadline: OffsetDateTime,
 }
 
 #[derive(Serialize)]
@@ -282,40 +229,6 @@ fn decide(
     ))
 }
 
-impl Repeatable for RecordProgress {
-    fn outcome(answers: &Self::Output) -> Option<Outcome> {
-        match answers.first()?.as_ref()? {
-            ProgressAnswer::Renewed(lease) => Some(Outcome::Renewed {
-                expires_at: lease.expires_at,
-            }),
-            ProgressAnswer::Verifying(_) => Some(Outcome::Verifying),
-            ProgressAnswer::Stop { reason, lease } => Some(Outcome::Stop {
-                reason: reason.clone(),
-                expires_at: lease.expires_at,
-            }),
-            ProgressAnswer::Refused(refusal) => Outcome::of_refusal(*refusal),
-        }
-    }
-
-    async fn again(&self, tx: &mut Tx, outcome: Outcome) -> Result<Self::Output, StoreError> {
-        let answer = match outcome {
-            Outcome::Renewed { expires_at } => {
-                ProgressAnswer::Renewed(what_is_left(tx, expires_at).await?)
-            }
-            Outcome::Verifying => {
-                let lease = what_is_left(tx, OffsetDateTime::UNIX_EPOCH).await?;
-                ProgressAnswer::Verifying(lease)
-            }
-            Outcome::Stop { reason, expires_at } => {
-                let lease = what_is_left(tx, expires_at).await?;
-                ProgressAnswer::Stop { reason, lease }
-            }
-            refused => ProgressAnswer::Refused(refused.refusal()),
-        };
-        Ok(vec![Some(answer)])
-    }
-}
-
 fn stop_or(row: &Row, lease: Renewal, otherwise: fn(Renewal) -> ProgressAnswer) -> ProgressAnswer {
     match &row.stop_reason {
         Some(reason) => ProgressAnswer::Stop {
@@ -323,105 +236,6 @@ fn stop_or(row: &Row, lease: Renewal, otherwise: fn(Renewal) -> ProgressAnswer) 
             lease,
         },
         None => otherwise(lease),
-    }
-}
-
-/// Microseconds since the epoch as SQL reads them back exactly.
-fn sql_time(at: OffsetDateTime) -> String {
-    // RFC 3339 cannot fail for the years that Postgres hands out.
-    at.format(&time::format_description::well_known::Rfc3339)
-        .unwrap_or_default()
-}
-
-struct LockedRow {
-    now: OffsetDateTime,
-    mark: OffsetDateTime,
-    id: Option<Uuid>,
-    job_id: Option<Uuid>,
-    device_id: Option<Uuid>,
-    status: Option<String>,
-    lease_epoch: Option<i64>,
-    lease_expires_at: Option<OffsetDateTime>,
-    stop_reason: Option<String>,
-    leased_at: Option<OffsetDateTime>,
-    run_deadline: Option<OffsetDateTime>,
-}
-
-/// The locking read, which differs only in how it meets a lock: that cannot be a parameter.
-macro_rules! lock_progress {
-    ($ids:expr, $name:literal, $meet:literal) => {
-        sqlx::query_as!(
-            LockedRow,
-            $name
-                + r#"with a as materialized (
-                select * from attempts where id = any($1) order by id for no key update "#
-                + $meet
-                + r#"
-            ), clock as materialized (
-                select authority_mark() as mark, authority_now() as now
-                from (select count(*) from a) all_are_locked
-            )
-            select clock.now as "now!", clock.mark as "mark!", a.id as "id?", a.job_id as "job_id?",
-                a.device_id as "device_id?", a.status::text as "status?",
-                a.lease_epoch as "lease_epoch?", a.lease_expires_at, a.stop_reason,
-                a.leased_at as "leased_at?", a.run_deadline as "run_deadline?"
-            from clock left join a on true"#,
-            $ids
-        )
-    };
-}
-
-async fn lock(
-    tx: &mut Tx,
-    ids: &[Uuid],
-    wait: bool,
-) -> Result<(ClockReading, Vec<Row>), StoreError> {
-    let records = if wait {
-        lock_progress!(ids, "-- record_progress: lock, waiting\n", "")
-            .fetch_all(&mut **tx)
-            .await?
-    } else {
-        lock_progress!(
-            ids,
-            "-- record_progress: lock what is free\n",
-            "skip locked"
-        )
-        .fetch_all(&mut **tx)
-        .await?
-    };
-    tx.point("locked").await;
-    let clock = records
-        .first()
-        .map(|record| ClockReading {
-            now: record.now,
-            mark: record.mark,
-        })
-        .ok_or_else(|| StoreError::inconsistent("attempts", "a locking read gave no clock"))?;
-    Ok((
-        clock,
-        records
-            .into_iter()
-            .filter_map(LockedRow::into_row)
-            .collect(),
-    ))
-}
-
-impl LockedRow {
-    fn into_row(self) -> Option<Row> {
-        Some(Row {
-            fence: AttemptFence {
-                device: DeviceId(self.device_id?),
-                job: JobId(self.job_id?),
-                attempt: AttemptId(self.id?),
-                epoch: self.lease_epoch?,
-                digest: None,
-                status: AttemptStatus::parse(&self.status?)?,
-                expires_at: self.lease_expires_at,
-            },
-            stop_reason: self.stop_reason,
-            leased_at: self.leased_at?,
-            run_deadline: self.run_deadline?,
-        })
     }
 }
 
