@@ -3,11 +3,15 @@
 //! A reconciler: it takes no input, asks Postgres what is due, in batches, and can run at any time,
 //! twice, late, or on several gateways. It runs by its timer and when it is nudged.
 
+use std::sync::PoisonError;
+
 use actix::{
     Actor, ActorFutureExt, AsyncContext, AtomicResponse, Context, Handler, Message, MessageResult,
     WrapFuture,
 };
+use fencepost_domain::leap::{LeapWatch, Looked};
 use fencepost_domain::service::ServiceName;
+use fencepost_store::tx::keep_watch::{Outage, SweepBegin};
 use fencepost_store::{Store, StoreError};
 use serde_json::json;
 
@@ -15,6 +19,7 @@ use crate::finalizer::Finalizer;
 use crate::health::LoopHealth;
 use crate::matcher::Matcher;
 use crate::messages::{Nudge, Snapshot, TakeOver};
+use crate::monotonic;
 use crate::registry::{ListSessions, Registry, RouteEnds, RouteReaps, RouteRefresh};
 use crate::settings::ActorSettings;
 use crate::supervision::{Handle, refused};
@@ -35,6 +40,8 @@ pub struct SweeperLinks {
     pub registry: Handle<Registry>,
     /// Told when something may have been requeued; set once it exists.
     pub matcher: std::sync::Arc<std::sync::OnceLock<Handle<Matcher>>>,
+    /// Notices leaps of the clock; outlives a sweeper that is built again.
+    pub leaps: std::sync::Arc<std::sync::Mutex<LeapWatch>>,
 }
 
 /// The sweeper.
@@ -90,17 +97,14 @@ impl SweeperLinks {
             .iter()
             .map(|service| service.as_str())
             .collect();
-        let outage = self.store.begin_sweep().await?;
-        if let Some(outage) = outage {
-            tracing::warn!(from = %outage.from, to = %outage.to, "nobody swept: losses are free");
-        }
+        let outages = self.begin().await?;
         let mut total = 0;
         let mut freed = false;
         let mut looked_at = None;
         for _ in 0..MAX_BATCHES {
             let report = self
                 .store
-                .expire_due_after(BATCH, &services, outage)
+                .expire_due_after(BATCH, &services, outages.iter().copied())
                 .await?;
             // The timekeeper says so, loudly; there is nothing to do until the clock has caught up.
             if report.clock_regressed_by.is_some() {
@@ -139,6 +143,25 @@ impl SweeperLinks {
         }
         self.refresh_sessions().await?;
         Ok(total)
+    }
+
+    /// Begins a sweep; the times for whose losses nobody is charged.
+    async fn begin(&self) -> Result<Vec<Outage>, StoreError> {
+        let before = monotonic::now();
+        let SweepBegin { now, outage } = self.store.begin_sweep().await?;
+        let after = monotonic::now();
+        let looked = Looked { before, after };
+        let ttl = self.store.settings().lease_ttl;
+        // A poisoned lock still holds what was seen.
+        let mut leaps = self.leaps.lock().unwrap_or_else(PoisonError::into_inner);
+        let leap = leaps.observe(now, looked, ttl).map(Outage::from);
+        if let Some(outage) = outage {
+            tracing::warn!(from = %outage.from, to = %outage.to, "nobody swept: losses are free");
+        }
+        if let Some(leap) = leap.filter(|leap| leap.to == now + ttl.signed()) {
+            tracing::warn!(from = %leap.from, to = %leap.to, "the clock leapt: losses are free");
+        }
+        Ok(outage.into_iter().chain(leap).collect())
     }
 
     fn hand_over(&self, report: fencepost_store::tx::expire_due::SweepReport) {

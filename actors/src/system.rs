@@ -114,6 +114,7 @@ impl ActorSystem {
             finalizer: finalizer.clone(),
             registry: registry.clone(),
             matcher: Arc::clone(&matcher_cell),
+            leaps: Arc::default(),
         };
         let sweeper = start_sweeper(&core, near, &settings, &sweep_health);
         let near = (&store, &finalizer, &sweeper);

@@ -1,7 +1,7 @@
 //! What takes minutes: `cargo test -p fencepost-agent --test soak`. It measures time, so its tests
 //! run one at a time.
 //!
-//! `FENCEPOST_SOAK_SECONDS` changes the length of what runs for a length (10 minutes).
+//! `SOAK_SECONDS` changes the length of what runs for a length (10 minutes).
 #![cfg(test)]
 #![expect(dead_code, reason = "the kit serves the short tests too")]
 

@@ -17,7 +17,7 @@ const SHORT_GAP: Duration = Duration::from_secs(118);
 /// A whole sweep, as the sweeper does it; whether it noticed that nobody swept for too long.
 async fn whole_sweep(world: &World) -> bool {
     let store = &world.store;
-    let outage = store.begin_sweep().await.expect("it runs");
+    let outage = store.begin_sweep().await.expect("it runs").outage;
     let swept = store.expire_due_after(100, &SERVICES, outage).await;
     let looked_at = swept.expect("it runs").looked_at;
     store.tend_queue(100).await.expect("it runs");

@@ -124,7 +124,7 @@ async fn work_goes_on_without_pairing_after_two_years_forward_and_back() {
     world.mark().await;
     world.clock.advance(TWO_YEARS).await;
     // The losses are nobody's fault: nobody swept for two years.
-    let outage = world.store.begin_sweep().await.unwrap();
+    let outage = world.store.begin_sweep().await.unwrap().outage;
     let swept = world.store.expire_due_after(10, &["transcode.v1"], outage);
     let swept = swept.await.unwrap();
     assert_eq!(swept.ended.len(), 1);
@@ -141,10 +141,10 @@ async fn work_goes_on_without_pairing_after_two_years_forward_and_back() {
     world.settle(&ticket, good(30.0)).await;
     assert_eq!(world.statuses(&next).await, "succeeded, succeeded");
     // What was swept last is not two years away for two years.
-    assert_eq!(world.store.begin_sweep().await.unwrap(), None);
+    assert_eq!(world.store.begin_sweep().await.unwrap().outage, None);
     let now = world.clock.now().await;
     world.store.finish_sweep(now).await.unwrap();
     world.clock.advance(TTL * 3).await;
-    let outage = world.store.begin_sweep().await.unwrap();
+    let outage = world.store.begin_sweep().await.unwrap().outage;
     assert!(outage.is_some(), "an outage is noticed again");
 }

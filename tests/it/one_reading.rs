@@ -73,7 +73,7 @@ async fn a_sweep_that_we_slept_in_charges_nobody() {
     let lease = world.in_phase(&mac, Phase::Running).await;
     let now = world.clock.now().await;
     world.store.finish_sweep(now).await.unwrap();
-    let outage = world.store.begin_sweep().await.unwrap();
+    let outage = world.store.begin_sweep().await.unwrap().outage;
     assert_eq!(outage, None);
     world.clock.advance(TTL * 2).await;
     let report = world.store.expire_due_after(10, &SERVICES, outage).await;
@@ -90,7 +90,7 @@ async fn a_sleep_at_the_end_of_a_sweep_charges_nobody() {
     world.clock.advance(TTL * 2).await;
     let looked_at = report.unwrap().looked_at.unwrap();
     world.store.finish_sweep(looked_at).await.unwrap();
-    let outage = world.store.begin_sweep().await.unwrap();
+    let outage = world.store.begin_sweep().await.unwrap().outage;
     let report = world.store.expire_due_after(10, &SERVICES, outage).await;
     assert_eq!(report.unwrap().ended.len(), 1);
     assert_eq!(world.attempt_column(lease.attempt, "charged").await, "f");
@@ -104,11 +104,11 @@ async fn a_lease_that_a_sweep_left_out_after_an_outage_is_charged_to_nobody() {
     world.clock.advance(TTL * 2).await;
     // Its agent is back too, and says something at that very moment.
     let agent = Blocker::on_attempt(&world.db, lease.attempt).await;
-    let outage = world.store.begin_sweep().await.unwrap();
+    let outage = world.store.begin_sweep().await.unwrap().outage;
     let report = world.store.expire_due_after(10, &SERVICES, outage).await;
     assert_eq!(report.unwrap().looked_at, None);
     agent.release().await;
-    let outage = world.store.begin_sweep().await.unwrap();
+    let outage = world.store.begin_sweep().await.unwrap().outage;
     let report = world.store.expire_due_after(10, &SERVICES, outage).await;
     assert!(report.unwrap().looked_at.is_some());
     assert_eq!(world.attempt_column(lease.attempt, "charged").await, "f");

@@ -448,7 +448,7 @@ impl Driver<'_> {
     }
 
     async fn sweep(&self) -> Result<Answer, StoreError> {
-        let outage = self.store.begin_sweep().await?;
+        let outage = self.store.begin_sweep().await?.outage;
         let report = self.store.expire_due_after(100, &SERVICES, outage).await?;
         if let Some(by) = report.clock_regressed_by {
             return Ok(Answer::Regressed(by));

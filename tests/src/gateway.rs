@@ -23,7 +23,7 @@ use crate::clock::Clock;
 use crate::db::TestDb;
 use crate::processes::{Process, program, run};
 use crate::server::Server;
-use crate::wait::until_some;
+use crate::wait::{until, until_some};
 
 /// Short, so that tests are; as short as the relations between them allow.
 const CONFIG: &str = r#"
@@ -237,6 +237,26 @@ impl Site {
              from jobs j where j.id = '{job}'"
         );
         self.db.text(&query).await
+    }
+
+    /// Lets time pass as it is lived: in steps that no gateway takes for a leap of the clock, each
+    /// seen by a sweep.
+    pub async fn pass(&self, mut time: Duration) {
+        while !time.is_zero() {
+            let step = time.min(Duration::from_secs(4));
+            time -= step;
+            self.clock.advance(step).await;
+            until("a sweep", || async {
+                let swept = "select swept_at > authority_now() - interval '2 seconds'
+                    from authority_state";
+                let swept: bool = sqlx::query_scalar(swept)
+                    .fetch_one(&self.db.pool)
+                    .await
+                    .expect("it is read");
+                swept
+            })
+            .await;
+        }
     }
 
     /// Waits until the job and its attempts are so, as in `succeeded: lost, succeeded`.

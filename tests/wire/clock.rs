@@ -212,6 +212,27 @@ async fn a_clock_that_leaps_two_years_ahead_and_back_takes_neither_mark_nor_devi
 }
 
 #[tokio::test]
+async fn a_lease_that_the_clock_leapt_over_is_charged_to_nobody_and_one_that_ran_out_is() {
+    for (leaps, charged) in [(true, 0), (false, 1)] {
+        let site = Site::new().await;
+        let gateway = site.gateway().await;
+        let buyer = site.buyer(&gateway);
+        let job = buyer.submit_noop().await;
+        let mut session = site.device(&gateway, "mac").await.connect(&gateway).await;
+        session.lease_in(Phase::Running).await;
+        marked(&site).await;
+        // Long enough for the lease to end, too short to look like an outage of ours.
+        if leaps {
+            site.clock.advance(TTL + STEP / 5).await;
+        } else {
+            site.pass(TTL + STEP / 5).await;
+        }
+        site.becomes(&job, "queued: lost").await;
+        assert_eq!(buyer.job(&job).await["charged_attempts"], charged);
+    }
+}
+
+#[tokio::test]
 async fn an_operator_sees_the_clock_and_accepts_it_and_gateways_believe_that() {
     let site = Site::new().await;
     let gateway = site.gateway_with(&[("leases.pull", "1m")]).await;

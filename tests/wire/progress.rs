@@ -1,5 +1,7 @@
 //! Progress over the wire: who may renew a lease, and what renews it.
 
+use std::collections::HashSet;
+
 use fencepost_domain::attempt::Phase;
 use fencepost_domain::ids::{AttemptId, JobId};
 use fencepost_protocol::{AgentFrame, Code, Directive, GatewayFrame};
@@ -163,4 +165,36 @@ async fn a_new_link_is_given_to_the_holder_only_and_only_for_its_own_objects() {
             panic!("{name} {direction}: {answer:?}")
         };
     }
+}
+
+#[tokio::test]
+async fn a_burst_of_progress_from_a_peer_that_reads_is_answered_frame_by_frame() {
+    let site = Site::new().await;
+    let gateway = site.gateway().await;
+    let job = site.buyer(&gateway).submit_noop().await;
+    let mut session = site.device(&gateway, "mac").await.connect(&gateway).await;
+    let offer = session.lease_in(Phase::Running).await;
+    let mut asked = HashSet::new();
+    for _ in 0..1_000 {
+        asked.insert(session.say(progress(&offer, Phase::Running)).await);
+    }
+    while !asked.is_empty() {
+        let heard = session.hear().await;
+        let is_answer = heard
+            .request_id
+            .is_some_and(|request| asked.remove(&request));
+        let fits = matches!(
+            heard.frame,
+            GatewayFrame::ProgressOk { .. }
+                | GatewayFrame::Busy { .. }
+                | GatewayFrame::Rejected { .. }
+        );
+        assert!(!is_answer || fits, "{heard:?}");
+    }
+    assert_eq!(site.statuses(&job).await, "active: running");
+    let answer = session.ask(progress(&offer, Phase::Uploading)).await;
+    assert!(
+        matches!(answer, GatewayFrame::ProgressOk { .. }),
+        "{answer:?}"
+    );
 }

@@ -23,7 +23,7 @@ async fn nothing_that_a_lost_attempt_says_or_sends_changes_anything() {
     let mut slow = site.device(&gateway, "slow").await.connect(&gateway).await;
     let mut quick = site.device(&gateway, "quick").await.connect(&gateway).await;
     let (lost, lost_output) = slow.lease_and_upload(&gateway, b"of the first").await;
-    site.clock.advance(TTL).await;
+    site.pass(TTL).await;
     site.becomes(&job, "queued: lost").await;
 
     let won = quick.lease_in(Phase::Running).await;

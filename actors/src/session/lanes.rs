@@ -16,6 +16,9 @@ use fencepost_store::tx::write_events::NewEvent;
 
 /// The most operations that wait about one attempt.
 const MAX_PENDING: usize = 16;
+/// The most progress that is folded into one. Each is answered, all of them in one turn, and the way
+/// out must have room for them (see the gateway's outlet).
+const MAX_FOLDED: usize = 16;
 /// The most attempts that a session may talk about at once.
 const MAX_LANES: usize = 256;
 
@@ -112,6 +115,7 @@ fn fold(queue: &mut VecDeque<Operation>, mut operation: Operation) -> Option<Ope
         return Some(operation);
     };
     let foldable = last.lease == operation.lease
+        && last.requests.len() < MAX_FOLDED
         && matches!(last.kind, OperationKind::Progress(_))
         && matches!(
             operation.kind,

@@ -15,7 +15,7 @@ use crate::session::{INTERVALS, huge, offer, small};
 static ALONE: Mutex<()> = Mutex::const_new(());
 
 fn length() -> Duration {
-    let text = std::env::var("FENCEPOST_SOAK_SECONDS");
+    let text = std::env::var("SOAK_SECONDS");
     let seconds = text.map_or(600, |text| text.parse().unwrap());
     Duration::from_secs(seconds)
 }

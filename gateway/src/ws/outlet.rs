@@ -9,9 +9,10 @@ use fencepost_actors::transport::ToTransport;
 use super::connection::Cutter;
 use super::transport::Transport;
 
-/// How many frames may come from a session at once. All of them must fit into the transport, which
+/// How many frames may come from a session at once: the answers to progress that was folded, for as
+/// many attempts as a device may hold (64 of 16 each). All of them must fit into the transport, which
 /// may have no turn in between.
-pub(super) const BURST: usize = 256;
+pub(super) const BURST: usize = 1_024;
 /// A peer that was told to close has this long to do so.
 const CLOSING: Duration = Duration::from_secs(5);
 

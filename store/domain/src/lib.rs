@@ -19,6 +19,7 @@ pub mod field;
 pub mod ids;
 pub mod job;
 pub mod journal;
+pub mod leap;
 pub mod ledger;
 pub mod matcher;
 pub mod replay;

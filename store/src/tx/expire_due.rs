@@ -54,14 +54,14 @@ impl Store {
         self.expire(limit, services, look).await
     }
 
-    /// The same after an outage of ours: leases that ended in it are lost, but charged to nobody.
+    /// The same after outages of ours: leases that ended in one are lost, but charged to nobody.
     pub async fn expire_due_after(
         &self,
         limit: u32,
         services: &[&str],
-        outage: Option<Outage>,
+        outages: impl IntoIterator<Item = Outage>,
     ) -> Result<SweepReport, StoreError> {
-        let look = Look::AtOurselvesToo(outage);
+        let look = Look::AtOurselvesToo(outages.into_iter().collect());
         self.expire(limit, services, look).await
     }
 
@@ -101,11 +101,11 @@ struct ExpireDue {
 }
 
 /// Whether leases may have run out because *we* were away.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 enum Look {
     AtLeases,
-    /// The outage that the sweep noticed when it began. Another one may have come since.
-    AtOurselvesToo(Option<Outage>),
+    /// The outages that the sweep knew of when it began. Another one may have come since.
+    AtOurselvesToo(Vec<Outage>),
 }
 
 struct Draft {
@@ -189,14 +189,14 @@ enum Verdict {
 }
 
 impl ExpireDue {
-    /// The one that was noticed when the sweep began, which another gateway may have ended since, and
-    /// the one that there is now: we may have been away between then and here.
+    /// Those that the sweep knew of when it began, which another gateway may have ended since, and the
+    /// one that there is now: we may have been away between then and here.
     async fn outages(&self, tx: &mut Tx, now: OffsetDateTime) -> Result<Vec<Outage>, StoreError> {
-        let Look::AtOurselvesToo(noticed) = self.look else {
+        let Look::AtOurselvesToo(known) = &self.look else {
             return Ok(Vec::new());
         };
         let since = Outage::since_last_sweep(tx, now).await?;
-        Ok(noticed.into_iter().chain(since).collect())
+        Ok(known.iter().copied().chain(since).collect())
     }
 
     fn judge_time(&self, tx: &Tx, pair: &Pair, now: OffsetDateTime, outages: &[Outage]) -> Verdict {

@@ -4,19 +4,35 @@
 //! there was no gateway to renew them. Locks: none to begin; the one row of `authority_state` to end.
 
 use fencepost_domain::duration::LeaseDuration;
+use fencepost_domain::leap::Leap;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::error::StoreError;
 use crate::run::{Share, Store, Transaction, Tx};
 
-/// A time in which nobody swept.
+/// A time for whose losses nobody can be blamed: nobody swept, or the clock leapt over it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outage {
     /// The end of the last sweep before it.
     pub from: OffsetDateTime,
     /// When it was noticed.
     pub to: OffsetDateTime,
+}
+
+/// A sweep that begins.
+#[derive(Debug, Clone, Copy)]
+pub struct SweepBegin {
+    /// What the clock shows.
+    pub now: OffsetDateTime,
+    /// The outage that the sweep ends, if there was one.
+    pub outage: Option<Outage>,
+}
+
+impl From<Leap> for Outage {
+    fn from(Leap { from, to }: Leap) -> Self {
+        Self { from, to }
+    }
 }
 
 impl Outage {
@@ -41,10 +57,10 @@ impl Outage {
 }
 
 impl Store {
-    /// Begins a sweep; tells of the outage that it ends, if there was one.
-    pub async fn begin_sweep(&self) -> Result<Option<Outage>, StoreError> {
+    /// Begins a sweep.
+    pub async fn begin_sweep(&self) -> Result<SweepBegin, StoreError> {
         let ttl = self.settings().lease_ttl;
-        let (from, to) = self
+        let (from, now) = self
             .read_reserved("begin_sweep", |mut conn| async move {
                 let row = sqlx::query!(
                     r#"-- begin_sweep
@@ -54,7 +70,8 @@ impl Store {
                 Ok((row.swept_at, row.now))
             })
             .await?;
-        Ok(Outage::between(from, to, ttl))
+        let outage = Outage::between(from, now, ttl);
+        Ok(SweepBegin { now, outage })
     }
 
     /// The gateway whose store this is begins: its sessions are open sockets from the first one on.
