@@ -7,6 +7,7 @@ use std::future::Future;
 
 use fencepost_domain::clock::ClockReading;
 use fencepost_domain::ids::{DeviceId, JobId, OrgId};
+use fencepost_domain::waiting::Waiting;
 use fencepost_store::secrets::Credential;
 use fencepost_store::tx::place_output::{OutputPlacing, Placed};
 use fencepost_store::tx::submit_job::{NewJob, Submitted};
@@ -27,6 +28,11 @@ batch_call! {
 batch_call! {
     /// `jobs_by_id` as a batch.
     JobCall = jobs_by_id((OrgId, JobId)) -> Option<JobView>
+}
+
+batch_call! {
+    /// `waiting` as a batch.
+    WaitingCall = waiting((OrgId, String)) -> Option<Waiting>
 }
 
 batch_call! {
@@ -53,6 +59,8 @@ pub struct SharedCalls {
     pub place: Batcher<PlaceCall>,
     /// Reads jobs, each of its org.
     pub job: Batcher<JobCall>,
+    /// Finds out why jobs wait.
+    pub waiting: Batcher<WaitingCall>,
     /// Finds the orgs of API keys.
     pub key: Batcher<KeyCall>,
     /// Finds the devices of device tokens.

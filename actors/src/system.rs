@@ -27,7 +27,9 @@ use crate::session::{
     ProgressCall, ReapedCall, Records,
 };
 use crate::settings::ActorSettings;
-use crate::shared::{ClockCall, DeviceCall, JobCall, KeyCall, PlaceCall, SharedCalls, SubmitCall};
+use crate::shared::{
+    ClockCall, DeviceCall, JobCall, KeyCall, PlaceCall, SharedCalls, SubmitCall, WaitingCall,
+};
 use crate::supervision::{Handle, supervise};
 use crate::sweeper::{Sweeper, SweeperLinks};
 use crate::timekeeper::{self, ClockHealth, Timekeeper};
@@ -336,6 +338,7 @@ fn shared_calls(core: &Arbiter, store: &Store) -> SharedCalls {
         submit: batcher(core, SubmitCall(store.clone())),
         place: batcher(core, PlaceCall(store.clone())),
         job: batcher(core, JobCall(store.clone())),
+        waiting: batcher(core, WaitingCall(store.clone())),
         key: batcher(core, KeyCall(store.clone())),
         device: batcher(core, DeviceCall(store.clone())),
         clock: batcher(core, ClockCall(store.clone())),

@@ -12,6 +12,8 @@ use tokio::runtime::Runtime;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use uuid::Uuid;
 
+use crate::admin::Actor;
+use crate::admin::audit::AuditLine;
 use crate::error::{FailureKind, StoreError};
 use crate::fence::FenceMode;
 use crate::settings::StoreSettings;
@@ -108,6 +110,8 @@ pub struct Store {
     fence: FenceMode,
     /// The gateway that it is the store of, if it is one's.
     gateway: Option<Uuid>,
+    /// Who does what is done through it, for the audit log.
+    actor: Actor,
     #[cfg(feature = "testing")]
     faults: crate::fault::Faults,
 }
@@ -162,6 +166,7 @@ impl Store {
             inner: Arc::new(inner),
             fence: FenceMode::default(),
             gateway: None,
+            actor: Actor::new("fencepost"),
             #[cfg(feature = "testing")]
             faults: crate::fault::Faults::from_environment(),
         })
@@ -191,6 +196,20 @@ impl Store {
             gateway: Some(Uuid::now_v7()),
             ..self.clone()
         }
+    }
+
+    /// The same store in the hands of an operator, whose name the audit log gets.
+    #[must_use]
+    pub fn acting_for(&self, actor: Actor) -> Self {
+        Self {
+            actor,
+            ..self.clone()
+        }
+    }
+
+    /// A line of the audit log: whoever acts does `action` to `subject`.
+    pub(crate) fn audit_line(&self, action: &'static str, subject: &impl ToString) -> AuditLine {
+        AuditLine::new(&self.actor, action, subject)
     }
 
     /// The lengths of time that the store was opened with.

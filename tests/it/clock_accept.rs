@@ -110,7 +110,8 @@ async fn what_an_operator_did_is_written_down_with_it_and_stays_so() {
     world.regress(TTL).await;
     world.store.accept_clock(&operator()).await.unwrap();
     let line = "select actor || ' ' || action || ' ' || subject || ' ' || (at = authority_now())
-                || ' ' || (detail ->> 'leases_ended') from audit_log";
+                || ' ' || (detail ->> 'leases_ended') from audit_log
+            where action = 'clock.accept'";
     assert_eq!(
         world.db.texts(line).await,
         ["cli:olga clock.accept clock true 1"]
@@ -151,6 +152,9 @@ async fn an_accept_whose_commit_nobody_answered_is_done_once() {
     let accepted = accepting.await.unwrap().unwrap();
     assert_eq!(accepted.leases_ended, 1);
     assert_eq!(world.statuses(&lease).await, "queued, lost");
-    let lines = world.db.text("select count(*) from audit_log").await;
+    let lines = world
+        .db
+        .text("select count(*) from audit_log where action = 'clock.accept'")
+        .await;
     assert_eq!(lines, "1");
 }

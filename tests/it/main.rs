@@ -14,6 +14,7 @@ mod fail;
 mod fence_modes;
 mod idempotency;
 mod leasing;
+mod ledger;
 mod limits;
 mod money;
 mod one_reading;

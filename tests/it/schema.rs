@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use fencepost_domain::attempt::{AttemptStatus, Phase};
 use fencepost_domain::job::JobStatus;
+use fencepost_domain::ledger::PostingKind;
 use fencepost_store::{Store, StoreError, StoreSettings};
 use fencepost_tests::{TestDb, World};
 
@@ -130,6 +131,10 @@ async fn enum_labels_are_the_variants() {
     assert_eq!(
         labels("attempt_status").await,
         AttemptStatus::ALL.map(AttemptStatus::as_str)
+    );
+    assert_eq!(
+        labels("posting_kind").await,
+        PostingKind::ALL.map(PostingKind::as_str)
     );
 }
 

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::World;
-use crate::chance::Chance;
+use fencepost_tests::chance::Chance;
 
 /// Longer than an answer takes.
 const PATIENCE: Duration = Duration::from_secs(8);

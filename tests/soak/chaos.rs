@@ -5,8 +5,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::World;
-use crate::chance::Chance;
 use crate::tally::one;
+use fencepost_tests::chance::Chance;
 
 /// Kills something every few seconds; at the end everything runs.
 pub(crate) async fn reign(world: &mut World, mut chance: Chance, until: Instant) {

@@ -15,9 +15,9 @@ use fencepost_tests::agent_frames::{
 };
 use reqwest::Client;
 
-use crate::chance::Chance;
 use crate::connection::{Connection, Gone};
 use crate::tally::{Tally, one};
+use fencepost_tests::chance::Chance;
 
 const OUTPUT: &[u8] = b"the output";
 /// Longer than a lease.

@@ -4,7 +4,6 @@
 //! `SOAK_SECONDS` is how long (600), `SOAK_SEED` repeats the same choices (not the same moments).
 
 mod buyers;
-mod chance;
 mod chaos;
 mod connection;
 mod device;
@@ -19,7 +18,7 @@ use fencepost_tests::{Line, Stage, TestGateway};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use chance::Chance;
+use fencepost_tests::chance::Chance;
 use tally::Tally;
 
 /// Short leases, so that much happens.

@@ -10,6 +10,8 @@
 //! - [`lease`]: what a device holds, and what it says with it; [`looks`]: what a test asks afterwards.
 //! - [`blocker`]: a transaction held open, on a row or on COMMIT itself.
 //! - [`proxy`]: a TCP proxy between a client and its server that can cut all connections.
+//! - [`chance`]: choices that can be repeated; [`mixed`]: jobs that end in every way by chance;
+//!   [`holds`]: everything that settles a hold, at once.
 //! - [`counters`]: what the code under test has counted in its metrics.
 //!
 //! For tests of the real processes over real sockets:
@@ -32,15 +34,18 @@ pub mod agent_frames;
 pub mod agent_process;
 pub mod blocker;
 pub mod buyer;
+pub mod chance;
 pub mod checker;
 pub mod claims;
 pub mod clock;
 pub mod counters;
 pub mod db;
 pub mod gateway;
+pub mod holds;
 pub mod lease;
 pub mod line;
 pub mod looks;
+pub mod mixed;
 pub mod processes;
 pub mod proxy;
 pub mod server;

@@ -16,6 +16,7 @@ mod journal;
 mod lease_requests;
 mod leases;
 mod leasing;
+mod money;
 mod odd_peers;
 mod payloads;
 mod progress;

@@ -5,11 +5,10 @@ use fencepost_domain::clock::ClockReading;
 use fencepost_store::Store;
 use fencepost_store::admin::Actor;
 use serde_json::json;
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 
 use super::error::CliError;
 use super::report::Report;
+use super::written;
 
 /// The clock that decides about leases.
 #[derive(Debug, Subcommand)]
@@ -67,9 +66,4 @@ pub(super) fn this_person() -> Actor {
         .find_map(|variable| std::env::var(variable).ok())
         .unwrap_or_else(|| "unknown".to_owned());
     Actor::new(&format!("cli:{name}"))
-}
-
-fn written(at: OffsetDateTime) -> Result<String, CliError> {
-    at.format(&Rfc3339)
-        .map_err(|error| CliError::Refused(format!("the time cannot be shown: {error}")))
 }

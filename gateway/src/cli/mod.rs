@@ -5,12 +5,14 @@
 
 mod amount;
 mod attempt;
+mod audit;
 mod clock;
 mod credit;
 mod dev;
 mod device;
 mod error;
 mod key;
+mod ledger;
 mod org;
 mod provider;
 mod report;
@@ -63,7 +65,7 @@ impl Global {
 
     /// The configured database, with the schema that this build needs.
     async fn store(&self) -> Result<Store, CliError> {
-        let store = open_store(&self.load()?)?;
+        let store = open_store(&self.load()?)?.acting_for(clock::this_person());
         store.check_schema().await?;
         Ok(store)
     }
@@ -101,6 +103,9 @@ enum Command {
     /// Buyers' money.
     #[command(subcommand)]
     Credit(credit::CreditCommand),
+    /// All movements of money.
+    #[command(subcommand)]
+    Ledger(ledger::LedgerCommand),
     /// Macs.
     #[command(subcommand)]
     Device(device::DeviceCommand),
@@ -110,6 +115,9 @@ enum Command {
     /// The clock that decides about leases.
     #[command(subcommand)]
     Clock(clock::ClockCommand),
+    /// What operators did.
+    #[command(subcommand)]
+    Audit(audit::AuditCommand),
 }
 
 #[derive(Debug, Subcommand)]
@@ -154,6 +162,8 @@ async fn dispatch(cli: &Cli) -> Result<(), CliError> {
         Command::Device(command) => {
             global.show(&device::run(&global.store().await?, command).await?)
         }
+        Command::Ledger(command) => ledger::run(global, command).await,
+        Command::Audit(command) => global.show(&audit::run(&global.store().await?, command).await?),
         Command::Clock(command) => global.show(&clock::run(&global.store().await?, command).await?),
     }
 }
@@ -180,6 +190,12 @@ fn check_config(global: &Global) -> Result<(), CliError> {
         format!("{text}\nThe configuration is valid."),
         json,
     ))
+}
+
+/// An instant as people and programs read it.
+fn written(at: time::OffsetDateTime) -> Result<String, CliError> {
+    at.format(&time::format_description::well_known::Rfc3339)
+        .map_err(|error| CliError::Refused(format!("the time cannot be shown: {error}")))
 }
 
 fn key_value(text: &str) -> Result<(String, String), String> {

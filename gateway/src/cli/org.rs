@@ -2,9 +2,12 @@
 
 use clap::Subcommand;
 use fencepost_domain::ids::OrgId;
+use fencepost_domain::period::UtcMonth;
 use fencepost_store::Store;
+use fencepost_store::views::{Balance, KindTotal};
 use serde_json::{Value, json};
 
+use super::amount;
 use super::error::{CliError, name_taken};
 use super::report::{Report, table};
 
@@ -21,6 +24,14 @@ pub(super) enum OrgCommand {
     },
     /// List all accounts.
     List,
+    /// Show what moved on an account in one month, with its opening and closing balance.
+    Statement {
+        /// The org: its id or its name.
+        org: String,
+        /// The month, of UTC; without it, the one that it is now.
+        #[arg(long)]
+        month: Option<UtcMonth>,
+    },
 }
 
 pub(super) async fn run(store: &Store, command: &OrgCommand) -> Result<Report, CliError> {
@@ -30,6 +41,7 @@ pub(super) async fn run(store: &Store, command: &OrgCommand) -> Result<Report, C
             max_live_attempts,
         } => create(store, name, *max_live_attempts).await,
         OrgCommand::List => list(store).await,
+        OrgCommand::Statement { org, month } => statement(store, org, *month).await,
     }
 }
 
@@ -56,6 +68,62 @@ async fn list(store: &Store) -> Result<Report, CliError> {
         table(&["ORG", "NAME"], &rows),
         json!({ "orgs": json }),
     ))
+}
+
+async fn statement(store: &Store, org: &str, month: Option<UtcMonth>) -> Result<Report, CliError> {
+    let id = find(store, org).await?;
+    let month = match month {
+        Some(month) => month,
+        None => UtcMonth::of(store.read_clock().await?.now),
+    };
+    let statement = store.statement(id, month.period()).await?;
+    let statement = statement.ok_or_else(|| CliError::unknown("org", org))?;
+    let totals = statement.totals.iter().map(|total| {
+        vec![
+            total.kind.as_str().to_owned(),
+            total.postings.to_string(),
+            amount::show(total.micros),
+        ]
+    });
+    let text = format!(
+        "{month} (UTC)\nopening  {}\nclosing  {}\n\n{}",
+        shown(statement.opening),
+        shown(statement.closing),
+        table(&["KIND", "POSTINGS", "AMOUNT"], &totals.collect::<Vec<_>>())
+    );
+    let totals: Vec<Value> = statement.totals.iter().map(total).collect();
+    let json = json!({
+        "org_id": id,
+        "month": month.to_string(),
+        "opening": balance(statement.opening),
+        "closing": balance(statement.closing),
+        "totals": totals,
+    });
+    Ok(Report::new(text, json))
+}
+
+fn shown(balance: Balance) -> String {
+    let (available, held) = (balance.available_micros, balance.held_micros);
+    format!(
+        "{} available, {} held",
+        amount::show(available),
+        amount::show(held)
+    )
+}
+
+fn balance(balance: Balance) -> Value {
+    json!({
+        "available_micros": balance.available_micros,
+        "held_micros": balance.held_micros,
+    })
+}
+
+fn total(total: &KindTotal) -> Value {
+    json!({
+        "kind": total.kind.as_str(),
+        "postings": total.postings,
+        "micros": total.micros,
+    })
 }
 
 /// The org that is meant by an id or a name.

@@ -5,6 +5,7 @@ use fencepost_domain::ids::ProviderId;
 use fencepost_store::Store;
 use serde_json::{Value, json};
 
+use super::amount;
 use super::error::{CliError, name_taken};
 use super::org::readable_name;
 use super::report::{Report, table};
@@ -19,12 +20,18 @@ pub(super) enum ProviderCommand {
     },
     /// List all accounts.
     List,
+    /// Show what a provider earned, by months of UTC.
+    Earnings {
+        /// The provider: its id or its name.
+        provider: String,
+    },
 }
 
 pub(super) async fn run(store: &Store, command: &ProviderCommand) -> Result<Report, CliError> {
     match command {
         ProviderCommand::Create { name } => create(store, name).await,
         ProviderCommand::List => list(store).await,
+        ProviderCommand::Earnings { provider } => earnings(store, provider).await,
     }
 }
 
@@ -54,6 +61,33 @@ async fn list(store: &Store) -> Result<Report, CliError> {
         table(&["PROVIDER", "NAME"], &rows),
         json!({ "providers": json }),
     ))
+}
+
+async fn earnings(store: &Store, provider: &str) -> Result<Report, CliError> {
+    let id = find(store, provider).await?;
+    let months = store.earnings(id).await?;
+    let total: i64 = months.iter().map(|month| month.micros).sum();
+    let rows: Vec<_> = months
+        .iter()
+        .map(|one| {
+            vec![
+                one.month.clone(),
+                one.jobs.to_string(),
+                amount::show(one.micros),
+            ]
+        })
+        .collect();
+    let text = format!(
+        "{}\n{} altogether",
+        table(&["MONTH", "JOBS", "EARNED"], &rows),
+        amount::show(total)
+    );
+    let months: Vec<Value> = months
+        .iter()
+        .map(|one| json!({ "month": one.month, "jobs": one.jobs, "micros": one.micros }))
+        .collect();
+    let json = json!({ "provider_id": id, "total_micros": total, "months": months });
+    Ok(Report::new(text, json))
 }
 
 /// The provider that is meant by an id or a name.

@@ -11,6 +11,7 @@ pub mod body;
 pub mod brake;
 mod gauges;
 pub mod jobs;
+pub mod journal;
 pub mod leases;
 pub mod pair;
 pub mod problem;
@@ -38,6 +39,7 @@ pub fn routes(config: &mut ServiceConfig) {
         .service(resource("/v1/jobs/{job}/attempts").route(web::get().to(jobs::attempts)))
         .service(resource("/v1/jobs/{job}/artifacts").route(web::get().to(jobs::artifacts)))
         .service(resource("/v1/jobs/{job}/output").route(web::get().to(jobs::output)))
+        .service(resource("/v1/quotes").route(web::post().to(jobs::quote)))
         .service(resource("/v1/uploads").route(web::post().to(uploads::create)))
         .service(
             resource("/v1/blobs/{link}")
@@ -47,6 +49,7 @@ pub fn routes(config: &mut ServiceConfig) {
         )
         .service(resource("/v1/services").route(web::get().to(services::list)))
         .service(resource("/v1/balance").route(web::get().to(balance::get)))
+        .service(resource("/v1/journal").route(web::get().to(journal::list)))
         .service(resource("/v1/provider/pair").route(web::post().to(pair::pair)))
         .service(resource("/v1/provider/ws").route(web::get().to(crate::ws::upgrade)))
         .configure(leases::routes)

@@ -77,6 +77,58 @@ impl Settlement {
     }
 }
 
+/// Why money moves on an org's account.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PostingKind {
+    /// Credit is added.
+    Credit,
+    /// A job's price is held.
+    Hold,
+    /// The provider's part of a hold is captured.
+    CaptureProvider,
+    /// The platform's part of a hold is captured.
+    CapturePlatform,
+    /// The rest of a hold is given back.
+    Release,
+}
+
+impl PostingKind {
+    /// Every kind.
+    pub const ALL: [Self; 5] = [
+        Self::Credit,
+        Self::Hold,
+        Self::CaptureProvider,
+        Self::CapturePlatform,
+        Self::Release,
+    ];
+
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Credit => "credit",
+            Self::Hold => "hold",
+            Self::CaptureProvider => "capture_provider",
+            Self::CapturePlatform => "capture_platform",
+            Self::Release => "release",
+        }
+    }
+
+    /// The kind of that word.
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == word)
+    }
+
+    /// What an amount of it changes of the org's account: of what is available, and what is held.
+    pub fn effect(self, micros: i64) -> (i64, i64) {
+        match self {
+            Self::Credit => (micros, 0),
+            Self::Hold => (-micros, micros),
+            Self::CaptureProvider | Self::CapturePlatform => (0, -micros),
+            Self::Release => (micros, -micros),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -45,7 +45,8 @@ impl AuditLine {
     pub(crate) async fn write(&self, tx: &mut Tx, detail: Value) -> Result<(), StoreError> {
         let written = sqlx::query!(
             r#"-- audit
-            insert into audit_log (id, actor, action, subject, detail) values ($1, $2, $3, $4, $5)"#,
+            insert into audit_log (id, actor, action, subject, detail) values ($1, $2, $3, $4, $5)
+            on conflict (id) do nothing"#,
             self.id,
             self.actor.0,
             self.action,
@@ -55,7 +56,8 @@ impl AuditLine {
         .execute(&mut **tx)
         .await?
         .rows_affected();
-        if written == 1 {
+        // An earlier run of the transaction may have written it.
+        if written == 1 || tx.rerun {
             Ok(())
         } else {
             let what = format!("a line was written {written} times");

@@ -2,9 +2,11 @@
 
 use fencepost_domain::artifact_key;
 use fencepost_domain::ids::{ApiKeyId, OrgId, UploadId};
+use serde_json::json;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use super::audit::AuditLine;
 use crate::error::StoreError;
 use crate::run::{Store, Transaction, Tx};
 use crate::secrets::Credential;
@@ -16,12 +18,14 @@ impl Store {
         name: &str,
         max_live_attempts: Option<i64>,
     ) -> Result<OrgId, StoreError> {
-        let org = CreateOrg {
-            id: OrgId::new(),
+        let id = OrgId::new();
+        self.execute(CreateOrg {
+            id,
             name: name.to_owned(),
             max_live_attempts,
-        };
-        self.execute(org).await
+            line: self.audit_line("org.create", &id),
+        })
+        .await
     }
 
     /// Makes a key for an org; `live` ones begin with `fp_live_`, others with `fp_test_`. `None` if
@@ -32,18 +36,21 @@ impl Store {
         live: bool,
     ) -> Result<Option<(ApiKeyId, Credential)>, StoreError> {
         let key = Credential::mint(if live { "fp_live_" } else { "fp_test_" });
+        let id = ApiKeyId::new();
         let create = CreateApiKey {
-            id: ApiKeyId::new(),
+            id,
             org,
+            live,
             digest: key.digest(),
+            line: self.audit_line("key.create", &id),
         };
-        let id = create.id;
         Ok(self.execute(create).await?.then_some((id, key)))
     }
 
     /// Revokes a key; false if there was no such live key.
     pub async fn revoke_api_key(&self, key: ApiKeyId) -> Result<bool, StoreError> {
-        self.execute(RevokeApiKey { key }).await
+        let line = self.audit_line("key.revoke", &key);
+        self.execute(RevokeApiKey { key, line }).await
     }
 
     /// Adds credit, in micros, to an org's account; the new balance, or `None` without such an org.
@@ -53,6 +60,7 @@ impl Store {
             org,
             micros,
             request,
+            line: self.audit_line("credit.add", &org),
         })
         .await
     }
@@ -77,6 +85,7 @@ struct CreateOrg {
     id: OrgId,
     name: String,
     max_live_attempts: Option<i64>,
+    line: AuditLine,
 }
 
 impl Transaction for CreateOrg {
@@ -96,6 +105,8 @@ impl Transaction for CreateOrg {
         )
         .execute(&mut **tx)
         .await?;
+        let detail = json!({ "name": self.name, "max_live_attempts": self.max_live_attempts });
+        self.line.write(tx, detail).await?;
         Ok(self.id)
     }
 }
@@ -103,7 +114,9 @@ impl Transaction for CreateOrg {
 struct CreateApiKey {
     id: ApiKeyId,
     org: OrgId,
+    live: bool,
     digest: [u8; 32],
+    line: AuditLine,
 }
 
 impl Transaction for CreateApiKey {
@@ -120,12 +133,17 @@ impl Transaction for CreateApiKey {
         )
         .execute(&mut **tx)
         .await?;
+        if written.rows_affected() == 1 {
+            let detail = json!({ "org_id": self.org, "live": self.live });
+            self.line.write(tx, detail).await?;
+        }
         Ok(tx.rerun || written.rows_affected() == 1)
     }
 }
 
 struct RevokeApiKey {
     key: ApiKeyId,
+    line: AuditLine,
 }
 
 impl Transaction for RevokeApiKey {
@@ -140,6 +158,9 @@ impl Transaction for RevokeApiKey {
         )
         .execute(&mut **tx)
         .await?;
+        if written.rows_affected() == 1 {
+            self.line.write(tx, json!({})).await?;
+        }
         Ok(tx.rerun || written.rows_affected() == 1)
     }
 }
@@ -149,6 +170,7 @@ struct AddCredit {
     micros: i64,
     /// Made by the caller, so that a second run adds nothing.
     request: Uuid,
+    line: AuditLine,
 }
 
 impl Transaction for AddCredit {
@@ -181,7 +203,10 @@ impl Transaction for AddCredit {
             self.micros,
             self.request
         );
-        Ok(balance.fetch_optional(&mut **tx).await?)
+        let balance = balance.fetch_optional(&mut **tx).await?;
+        let detail = json!({ "added_micros": self.micros, "available_micros": balance });
+        self.line.write(tx, detail).await?;
+        Ok(balance)
     }
 }
 

@@ -2,8 +2,10 @@
 
 use fencepost_domain::duration::LeaseDuration;
 use fencepost_domain::ids::{DeviceId, EnrollmentId, OrgId, ProviderId, SessionNumber};
+use serde_json::json;
 use uuid::Uuid;
 
+use super::audit::AuditLine;
 use crate::error::StoreError;
 use crate::run::{Share, Store, Transaction, Tx};
 use crate::secrets::Credential;
@@ -11,9 +13,11 @@ use crate::secrets::Credential;
 impl Store {
     /// Opens a provider. Its name must be new.
     pub async fn create_provider(&self, name: &str) -> Result<ProviderId, StoreError> {
+        let id = ProviderId::new();
         self.execute(CreateProvider {
-            id: ProviderId::new(),
+            id,
             name: name.to_owned(),
+            line: self.audit_line("provider.create", &id),
         })
         .await
     }
@@ -25,10 +29,12 @@ impl Store {
         enrollment: NewEnrollment,
     ) -> Result<Option<Credential>, StoreError> {
         let code = Credential::mint("fp_pair_");
+        let id = EnrollmentId::new();
         let create = CreateEnrollment {
-            id: EnrollmentId::new(),
+            id,
             enrollment,
             digest: code.digest(),
+            line: self.audit_line("device.enroll", &id),
         };
         Ok(self.execute(create).await?.then_some(code))
     }
@@ -39,7 +45,17 @@ impl Store {
         device: DeviceId,
         draining: bool,
     ) -> Result<bool, StoreError> {
-        self.execute(SetDeviceDraining { device, draining }).await
+        let action = if draining {
+            "device.drain"
+        } else {
+            "device.undrain"
+        };
+        self.execute(SetDeviceDraining {
+            device,
+            draining,
+            line: self.audit_line(action, &device),
+        })
+        .await
     }
 
     /// A number for a new session of the device that presents `token`, higher than any before.
@@ -73,6 +89,7 @@ pub struct NewEnrollment {
 struct CreateProvider {
     id: ProviderId,
     name: String,
+    line: AuditLine,
 }
 
 impl Transaction for CreateProvider {
@@ -87,6 +104,7 @@ impl Transaction for CreateProvider {
         )
         .execute(&mut **tx)
         .await?;
+        self.line.write(tx, json!({ "name": self.name })).await?;
         Ok(self.id)
     }
 }
@@ -95,6 +113,7 @@ struct CreateEnrollment {
     id: EnrollmentId,
     enrollment: NewEnrollment,
     digest: [u8; 32],
+    line: AuditLine,
 }
 
 impl Transaction for CreateEnrollment {
@@ -123,6 +142,16 @@ impl Transaction for CreateEnrollment {
         )
         .execute(&mut **tx)
         .await?;
+        if written.rows_affected() == 1 {
+            let detail = json!({
+                "provider_id": new.provider,
+                "device_id": new.device,
+                "own_org_id": new.own_org,
+                "labels": new.labels,
+                "valid_for": new.valid_for,
+            });
+            self.line.write(tx, detail).await?;
+        }
         Ok(tx.rerun || written.rows_affected() == 1)
     }
 }
@@ -130,6 +159,7 @@ impl Transaction for CreateEnrollment {
 struct SetDeviceDraining {
     device: DeviceId,
     draining: bool,
+    line: AuditLine,
 }
 
 impl Transaction for SetDeviceDraining {
@@ -143,7 +173,11 @@ impl Transaction for SetDeviceDraining {
         )
         .execute(&mut **tx)
         .await?;
-        Ok(written.rows_affected() == 1)
+        let found = written.rows_affected() == 1;
+        if found {
+            self.line.write(tx, json!({})).await?;
+        }
+        Ok(found)
     }
 }
 

@@ -6,7 +6,10 @@
 
 use fencepost_domain::ids::DeviceId;
 
+use serde_json::json;
+
 use super::revoke::revoke_leases_of;
+use crate::admin::audit::AuditLine;
 use crate::error::StoreError;
 use crate::finalized::{Ended, FinalizedAttempt};
 use crate::run::{Store, Transaction, Tx};
@@ -20,7 +23,9 @@ impl Store {
         note: Option<&str>,
     ) -> Result<Option<Vec<FinalizedAttempt>>, StoreError> {
         let note = note.map(str::to_owned);
-        let ended = self.execute(DisableDevice { device, note }).await?;
+        let line = self.audit_line("device.disable", &device);
+        let disable = DisableDevice { device, note, line };
+        let ended = self.execute(disable).await?;
         Ok(ended.map(|ended| {
             ended
                 .into_iter()
@@ -31,13 +36,15 @@ impl Store {
 
     /// Lets a device work again; false if there is no such device.
     pub async fn enable_device(&self, device: DeviceId) -> Result<bool, StoreError> {
-        self.execute(EnableDevice { device }).await
+        let line = self.audit_line("device.enable", &device);
+        self.execute(EnableDevice { device, line }).await
     }
 }
 
 struct DisableDevice {
     device: DeviceId,
     note: Option<String>,
+    line: AuditLine,
 }
 
 impl Transaction for DisableDevice {
@@ -49,7 +56,11 @@ impl Transaction for DisableDevice {
             return Ok(None);
         }
         let why = "the device was disabled";
-        revoke_leases_of(tx, self.device, why).await.map(Some)
+        let ended = revoke_leases_of(tx, self.device, why).await?;
+        let attempts: Vec<_> = ended.iter().map(|end| end.attempt).collect();
+        let detail = json!({ "note": self.note, "ended_attempts": attempts });
+        self.line.write(tx, detail).await?;
+        Ok(Some(ended))
     }
 }
 
@@ -74,6 +85,7 @@ pub(super) async fn disable(
 
 struct EnableDevice {
     device: DeviceId,
+    line: AuditLine,
 }
 
 impl Transaction for EnableDevice {
@@ -87,6 +99,10 @@ impl Transaction for EnableDevice {
         )
         .execute(&mut **tx)
         .await?;
-        Ok(written.rows_affected() == 1)
+        let found = written.rows_affected() == 1;
+        if found {
+            self.line.write(tx, json!({})).await?;
+        }
+        Ok(found)
     }
 }

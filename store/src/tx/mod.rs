@@ -24,6 +24,7 @@ pub mod pair_device;
 pub mod place_output;
 pub mod prune_keys;
 pub mod pull_back;
+pub mod quote_job;
 pub mod reap_workspaces;
 pub mod record_progress;
 pub mod renew_verifications;

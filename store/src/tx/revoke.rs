@@ -9,8 +9,10 @@
 use fencepost_domain::ending::{Cause, decide};
 use fencepost_domain::ids::{AttemptId, DeviceId};
 use serde::Serialize;
+use serde_json::json;
 
 use super::finish::{Finish, finish};
+use crate::admin::audit::AuditLine;
 use crate::error::StoreError;
 use crate::fence::{WhereFacts, hex};
 use crate::finalized::{Ended, FinalizedAttempt};
@@ -31,7 +33,8 @@ impl Store {
     /// Ends a live attempt, also one whose output is being verified; `None` if there is none of that
     /// id. The job is queued again, or cancelled if its buyer asked for that.
     pub async fn revoke_attempt(&self, attempt: AttemptId) -> Result<Option<Revoked>, StoreError> {
-        let draft = self.execute(RevokeAttempt { attempt }).await?;
+        let line = self.audit_line("attempt.revoke", &attempt);
+        let draft = self.execute(RevokeAttempt { attempt, line }).await?;
         Ok(draft.map(|draft| match draft {
             Draft::Ended(ended) => Revoked::Ended(FinalizedAttempt::after_commit(ended)),
             Draft::EndedBefore(ended) => {
@@ -43,6 +46,7 @@ impl Store {
 
 struct RevokeAttempt {
     attempt: AttemptId,
+    line: AuditLine,
 }
 
 enum Draft {
@@ -68,7 +72,12 @@ impl Transaction for RevokeAttempt {
             }));
         }
         let ended = end_all(tx, &locked, |_| true, "an operator revoked the attempt").await?;
-        Ok(ended.into_iter().next().map(Draft::Ended))
+        let Some(ended) = ended.into_iter().next() else {
+            return Ok(None);
+        };
+        let detail = json!({ "job_id": ended.job, "job_status": ended.job_status.as_str() });
+        self.line.write(tx, detail).await?;
+        Ok(Some(Draft::Ended(ended)))
     }
 }
 

@@ -144,8 +144,8 @@ impl Store {
     }
 }
 
-struct SubmitJob {
-    jobs: Vec<NewJob>,
+pub(super) struct SubmitJob {
+    pub(super) jobs: Vec<NewJob>,
 }
 
 /// A job to insert.
@@ -172,7 +172,7 @@ struct Insert<'a> {
 }
 
 /// An upload as it is stored with a job, if it is complete.
-struct Input {
+pub(super) struct Input {
     org: Uuid,
     complete: Option<(String, String, i64)>,
 }
@@ -235,7 +235,7 @@ impl NewJob {
         })
     }
 
-    fn held_micros(&self) -> i64 {
+    pub(super) fn held_micros(&self) -> i64 {
         self.terms.hold_micros(self.max_output_seconds)
     }
 
@@ -263,7 +263,7 @@ impl NewJob {
         Ok(Ok(inputs))
     }
 
-    fn resolve(&self, found: &HashMap<Uuid, Input>) -> Result<Value, Submitted> {
+    pub(super) fn resolve(&self, found: &HashMap<Uuid, Input>) -> Result<Value, Submitted> {
         let resolved = self.inputs.iter().map(|(name, upload)| {
             let input = || name.clone();
             let known = found
@@ -363,7 +363,10 @@ impl SubmitJob {
     }
 
     /// The uploads that the jobs name. They do not change once they are complete.
-    async fn find_inputs(&self, tx: &mut Tx) -> Result<HashMap<Uuid, Input>, StoreError> {
+    pub(super) async fn find_inputs(
+        &self,
+        tx: &mut Tx,
+    ) -> Result<HashMap<Uuid, Input>, StoreError> {
         let uploads = self.jobs.iter().flat_map(|job| &job.inputs);
         let ids: Vec<Uuid> = uploads.map(|(_, upload)| upload.0).collect();
         if ids.is_empty() {

@@ -45,6 +45,10 @@ pub struct JobView {
     pub phase: Option<String>,
     /// How much of the phase is done.
     pub percent: Option<f32>,
+    /// What a device must have to run it.
+    pub lane: String,
+    /// Whether it can be leased now.
+    pub is_ready: bool,
     /// When its delay ends, if it waits for one.
     pub wake_at: Option<OffsetDateTime>,
     /// Why it failed.
@@ -151,7 +155,7 @@ macro_rules! select_jobs {
                 case when a.status = 'committing' or a.lease_expires_at > authority_now()
                     then a.status::text end as phase,
                 case when a.lease_expires_at > authority_now() then a.percent end as percent,
-                j.wake_at, j.failure_code, j.failure_message,
+                j.lane, (j.queue_key is not null) as "is_ready!", j.wake_at, j.failure_code, j.failure_message,
                 encode(j.output_sha256, 'hex') as output_sha256, j.output_size_bytes,
                 j.output_seconds, j.created_at, j.ended_at
             from jobs j

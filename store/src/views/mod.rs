@@ -3,13 +3,20 @@
 //! A lease that has run out is shown as lost, also before any sweep has seen it.
 
 mod accounts;
+mod audit;
 mod gauges;
 mod jobs;
 mod journal;
+mod ledger;
 mod sessions;
+mod waiting;
 
 pub use accounts::{Balance, DeviceView};
+pub use audit::AuditView;
 pub use gauges::{LiveAttempts, QueueDepth, Slots};
 pub use jobs::{AttemptView, JobFilter, JobView, OutputView, Posted};
 pub use journal::{ArtifactView, EventView, SHOWN_EVENTS};
+pub use ledger::{
+    JournalFilter, KindTotal, LedgerCheck, LedgerFinding, MonthEarned, PostingView, Statement,
+};
 pub use sessions::{HeldAttempt, SessionView};

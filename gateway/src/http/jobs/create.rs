@@ -52,7 +52,7 @@ pub async fn create(
     };
     // The job exists: whatever goes wrong from here on must not look like a refusal.
     let shown = match stored {
-        Ok(Some(stored)) => view::job(&stored),
+        Ok(Some(stored)) => view::job(&stored, None),
         Ok(None) | Err(_) => just_queued(job, &submitted),
     };
     Ok(answer
@@ -96,7 +96,8 @@ fn just_queued(job: JobId, submitted: &Submitted) -> serde_json::Value {
     })
 }
 
-fn refusal(submitted: &Submitted) -> Result<(), Problem> {
+/// What a create is refused with, if it is.
+pub(super) fn refusal(submitted: &Submitted) -> Result<(), Problem> {
     match submitted {
         Submitted::Queued { .. } | Submitted::Replayed { .. } => Ok(()),
         Submitted::KeyReused => Err(Problem::new(

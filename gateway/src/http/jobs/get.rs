@@ -7,7 +7,7 @@ use crate::http::auth::Buyer;
 use crate::http::problem::Problem;
 use crate::http::state::AppState;
 
-/// One job, and how far it is.
+/// One job: how far it is, or why it waits.
 pub async fn get(
     buyer: Buyer,
     state: web::Data<AppState>,
@@ -16,5 +16,11 @@ pub async fn get(
     let asked = (buyer.org, job_id(&path)?);
     let job = state.actors.shared().job.call(asked).await?;
     let job = job.ok_or_else(|| Problem::not_found("job"))?;
-    Ok(HttpResponse::Ok().json(view::job(&job)))
+    let waiting = if job.is_ready {
+        let asked = (buyer.org, job.lane.clone());
+        state.actors.shared().waiting.call(asked).await?
+    } else {
+        None
+    };
+    Ok(HttpResponse::Ok().json(view::job(&job, waiting.as_ref())))
 }

@@ -30,7 +30,7 @@ pub async fn list(
         jobs.pop();
     }
     let next_cursor = jobs.last().filter(|_| has_more).map(|job| job.id);
-    let jobs: Vec<Value> = jobs.iter().map(view::job).collect();
+    let jobs: Vec<Value> = jobs.iter().map(|job| view::job(job, None)).collect();
     Ok(HttpResponse::Ok().json(json!({ "jobs": jobs, "next_cursor": next_cursor })))
 }
 

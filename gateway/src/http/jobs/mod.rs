@@ -8,6 +8,7 @@ mod headers;
 mod list;
 mod order;
 mod output;
+mod quote;
 mod view;
 
 pub use attempts::{artifacts, attempts};
@@ -16,6 +17,7 @@ pub use create::create;
 pub use get::get;
 pub use list::list;
 pub use output::output;
+pub use quote::quote;
 
 pub(crate) use order::is_label;
 

@@ -1,12 +1,14 @@
 //! How jobs and attempts look from outside.
 
+use fencepost_domain::waiting::Waiting;
 use fencepost_store::views::{ArtifactView, AttemptView, EventView, JobView};
 use serde_json::{Map, Value, json};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-/// A job.
-pub(super) fn job(job: &JobView) -> Value {
+/// A job, and why it waits if that was asked.
+pub(super) fn job(job: &JobView, waits: Option<&Waiting>) -> Value {
+    let delay = |until| json!({ "reason": "retry_delay", "until": at(until) });
     json!({
         "id": job.id,
         "service": job.service,
@@ -16,7 +18,7 @@ pub(super) fn job(job: &JobView) -> Value {
         "metadata": job.metadata,
         "phase": job.phase,
         "percent": job.percent,
-        "waiting": job.wake_at.map(|until| json!({ "reason": "retry_delay", "until": at(until) })),
+        "waiting": job.wake_at.map(delay).or_else(|| waits.map(waiting)),
         "attempts": job.attempts,
         "charged_attempts": job.charged_attempts,
         "max_attempts": job.max_attempts,
@@ -39,6 +41,20 @@ pub(super) fn job(job: &JobView) -> Value {
         "ended_at": job.ended_at.map(at),
         "links": links(&job.id.to_string()),
     })
+}
+
+/// Why a job waits.
+pub(super) fn waiting(why: &Waiting) -> Value {
+    let reason = why.as_str();
+    match why {
+        Waiting::OrgLimit { live, limit } => {
+            json!({ "reason": reason, "live_attempts": live, "limit": limit })
+        }
+        Waiting::NoCapableDevice { missing, away } => {
+            json!({ "reason": reason, "missing": missing, "devices_away": away })
+        }
+        Waiting::Paused | Waiting::NoFreeSlot => json!({ "reason": reason }),
+    }
 }
 
 /// Where to go from a job.

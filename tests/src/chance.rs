@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 /// A small generator (splitmix64); good enough to choose whom to kill.
-pub(crate) struct Chance(u64);
+pub struct Chance(u64);
 
 impl Chance {
     /// The choices of one of many who share a seed.
-    pub(crate) fn new(seed: u64, who: u64) -> Self {
+    pub fn new(seed: u64, who: u64) -> Self {
         Self(seed.wrapping_mul(1_000_003).wrapping_add(who))
     }
 
@@ -20,18 +20,18 @@ impl Chance {
     }
 
     /// Below `bound`.
-    pub(crate) fn below(&mut self, bound: usize) -> usize {
+    pub fn below(&mut self, bound: usize) -> usize {
         let bound = u64::try_from(bound).expect("a number of things");
         usize::try_from(self.next() % bound).expect("it is smaller")
     }
 
     /// True in so many of a hundred cases.
-    pub(crate) fn percent(&mut self, percent: usize) -> bool {
+    pub fn percent(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
 
     /// Between two lengths of time, in milliseconds.
-    pub(crate) fn millis(&mut self, from: usize, to: usize) -> Duration {
+    pub fn millis(&mut self, from: usize, to: usize) -> Duration {
         let millis = from + self.below(to - from);
         Duration::from_millis(u64::try_from(millis).expect("a length of time"))
     }
