@@ -72,3 +72,28 @@ fn a_device_that_is_paired_twice_before_it_says_hello_keeps_what_it_holds() {
         hello,
     ]);
 }
+
+#[test]
+fn a_commit_of_what_was_failed_while_it_was_being_cancelled_learns_the_buyers_word() {
+    let running = Op::Progress {
+        at: newest(),
+        phase: 2,
+        percent: None,
+    };
+    let fail = Op::Fail {
+        at: newest(),
+        code: 0,
+    };
+    let commit = Op::Commit {
+        at: newest(),
+        content: 0,
+    };
+    finds_nothing(&[
+        submit(),
+        lease(),
+        Step::one(running),
+        Step::one(Op::Cancel(0)),
+        Step::one(fail),
+        Step::one(commit),
+    ]);
+}

@@ -143,3 +143,42 @@ fn a_leap_in_steps_of_less_than_a_minute_is_a_leap() {
     assert_eq!(states[0], ClockState::Trusted);
     assert!(matches!(states[4], ClockState::Ahead(_)), "{states:?}");
 }
+
+#[test]
+fn a_mark_that_somebody_moved_a_little_vouches_for_no_leap() {
+    let reading = ClockReading {
+        now: NOW + Span::days(730),
+        mark: NOW + Span::SECOND,
+    };
+    let state = watch().observe(reading, own(1));
+    assert!(matches!(state, ClockState::Ahead(_)), "{state:?}");
+}
+
+#[test]
+fn a_leap_of_just_a_minute_is_not_followed() {
+    let mut watch = watch();
+    let at = |seconds| ClockReading {
+        now: NOW + Span::seconds(seconds),
+        mark: NOW,
+    };
+    assert_eq!(watch.observe(at(60), own(0)), ClockState::Trusted);
+    let state = watch.observe(at(90), own(0));
+    assert!(matches!(state, ClockState::Ahead(_)), "{state:?}");
+}
+
+#[test]
+fn a_slow_clock_leaves_no_room_for_a_leap() {
+    let mut watch = watch();
+    let mut now = NOW;
+    for hour in 1..=10 {
+        now = NOW + Span::hours(hour) - Span::hours(hour) / 10_000;
+        let state = watch.observe(fresh(now), own(3_600 * hour.unsigned_abs()));
+        assert_eq!(state, ClockState::Trusted, "after {hour} hours");
+    }
+    let leapt = ClockReading {
+        now: now + Span::seconds(62),
+        mark: now,
+    };
+    let state = watch.observe(leapt, own(36_001));
+    assert!(matches!(state, ClockState::Ahead(_)), "{state:?}");
+}

@@ -142,6 +142,8 @@ mod tests {
         for code in FailureCode::ALL.iter().filter(|code| !code.is_job_only()) {
             assert_eq!(FailureCode::reported(code.as_str()), *code);
         }
+        let of_jobs_alone = FailureCode::ALL.iter().filter(|code| code.is_job_only());
+        assert_eq!(of_jobs_alone.count(), 2);
     }
 
     #[test]

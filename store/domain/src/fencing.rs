@@ -299,6 +299,45 @@ mod tests {
     }
 
     #[test]
+    fn only_an_attempt_that_has_ended_can_be_handed_over() {
+        let (mut stored, claim) = fixture();
+        for status in AttemptStatus::ALL {
+            stored.status = status;
+            let retained = check(&stored, &claim, Some(&digest(1)), Operation::Retain, CLOCK);
+            let refused = Err(FenceViolation::WrongStatus { status });
+            assert_eq!(retained == refused, status.is_live(), "{status:?}");
+        }
+    }
+
+    #[test]
+    fn every_operation_has_a_word_of_its_own_in_metrics() {
+        let words = [
+            Operation::Progress,
+            Operation::Grant,
+            Operation::Event,
+            Operation::Artifact,
+            Operation::Commit,
+            Operation::Fail,
+            Operation::Release,
+            Operation::GiveBack,
+            Operation::Retain,
+        ]
+        .map(Operation::as_str);
+        let expected = [
+            "progress",
+            "grant",
+            "event",
+            "artifact",
+            "commit",
+            "fail",
+            "release",
+            "give_back",
+            "retain",
+        ];
+        assert_eq!(words, expected);
+    }
+
+    #[test]
     fn progress_needs_no_token_but_everything_else() {
         let (stored, claim) = fixture();
         assert_eq!(

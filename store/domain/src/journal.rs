@@ -104,6 +104,12 @@ mod tests {
     use serde_json::json;
 
     #[test]
+    fn the_limits_are_those_that_buyers_are_told() {
+        assert_eq!(MAX_PAYLOAD_BYTES, 16_384);
+        assert_eq!(MAX_ARTIFACT_BYTES, 268_435_456);
+    }
+
+    #[test]
     fn names_are_identifiers_and_what_is_wrong_is_said() {
         for good in ["a", "encoder.log", "x-1_2", "_", &"a".repeat(64)] {
             assert_eq!(check_artifact_name(good), Ok(()));

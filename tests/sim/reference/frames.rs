@@ -111,6 +111,12 @@ impl Reference {
         if claim.stranger || writer != claim.pair {
             return None;
         }
+        // What was failed or given back while it was being cancelled: the verdict is the buyer's word.
+        let is_other = attempt.said.map(Said::operation) != Some(said.operation());
+        let is_commit = matches!(said, Said::Commit(_));
+        if is_commit && is_other && attempt.row.status == AttemptStatus::Cancelled {
+            return Some(self.as_final(claim.at, true));
+        }
         Some(match attempt.row.status.is_live() {
             _ if attempt.said != Some(said) => Answer::Refused(Refusal::OtherContent),
             true => Answer::StillVerifying,
