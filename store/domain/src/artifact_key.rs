@@ -26,20 +26,3 @@ pub fn attempt_artifact(job: JobId, attempt: AttemptId, epoch: i64, name: &str) 
 pub fn verified_copy(job: JobId, attempt: AttemptId, verification_epoch: i64) -> String {
     format!("verified/{job}.{attempt}.{verification_epoch}")
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_key_names_what_alone_may_write_it() {
-        let (job, attempt, file) = (JobId::new(), AttemptId::new(), UploadId::new());
-        assert_eq!(upload(file), format!("uploads/{file}"));
-        let output = attempt_output(job, attempt, "mp4");
-        assert_eq!(output, format!("outputs/{job}.{attempt}.mp4"));
-        let artifact = attempt_artifact(job, attempt, 7, "encoder.log");
-        assert_eq!(artifact, format!("artifacts/{job}.{attempt}.7.encoder.log"));
-        let copy = verified_copy(job, attempt, 2);
-        assert_eq!(copy, format!("verified/{job}.{attempt}.2"));
-    }
-}

@@ -11,7 +11,7 @@ use crate::field::FieldError;
 use crate::ids::AttemptId;
 
 /// How long the workspace of a failed run is kept if nobody says otherwise.
-pub const DEFAULT_RETENTION: LeaseDuration = LeaseDuration::seconds(15 * 60);
+pub const DEFAULT_RETENTION: LeaseDuration = LeaseDuration::seconds(900);
 /// The longest handle, in bytes.
 pub const MAX_HANDLE_BYTES: usize = 200;
 /// The most workspaces that are recorded of one attempt beside the one that was handed over.

@@ -25,10 +25,14 @@ fn no_two_objects_have_the_same_name() {
         artifact_key::verified_copy(job, attempt, 1),
         artifact_key::verified_copy(job, attempt, 2),
         artifact_key::verified_copy(job, AttemptId::new(), 1),
+        artifact_key::attempt_artifact(job, attempt, 1, "a.log"),
+        artifact_key::attempt_artifact(job, attempt, 2, "a.log"),
+        artifact_key::attempt_artifact(job, attempt, 1, "b.log"),
+        artifact_key::attempt_artifact(job, AttemptId::new(), 1, "a.log"),
     ];
     assert_eq!(BTreeSet::from(keys.clone()).len(), keys.len(), "{keys:?}");
     assert!(keys[0].contains(&upload.to_string()));
-    for key in [&keys[2], &keys[5]] {
+    for key in [&keys[2], &keys[5], &keys[8]] {
         assert!(key.contains(&job.to_string()) && key.contains(&attempt.to_string()));
     }
 }
@@ -185,5 +189,15 @@ fn parameters_decide_what_a_device_must_have_and_how_the_output_is_called() {
             BTreeSet::from(words.map(Capability::new))
         );
         assert_eq!(params.output_extension(), extension);
+    }
+}
+
+#[test]
+fn a_capability_is_one_short_word_that_can_be_read() {
+    for good in ["transcode.v1", "label:studio", &"a".repeat(100)] {
+        assert!(Capability::new(good).is_readable(), "{good}");
+    }
+    for bad in ["", "two words", "tab\t", "über", &"a".repeat(101)] {
+        assert!(!Capability::new(bad).is_readable(), "{bad}");
     }
 }
