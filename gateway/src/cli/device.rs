@@ -11,6 +11,7 @@ use time::format_description::well_known::Rfc3339;
 
 use super::error::CliError;
 use super::report::{Report, table};
+use super::text::{LONGEST_NOTE, readable};
 use super::{org, provider};
 use crate::http::jobs::is_label;
 
@@ -93,7 +94,8 @@ pub(super) async fn run(store: &Store, command: &DeviceCommand) -> Result<Report
 }
 
 async fn disable(store: &Store, device: DeviceId, note: Option<&str>) -> Result<Report, CliError> {
-    let note = note.map(readable_note).transpose()?;
+    let note = note.map(|note| readable("--note", note, LONGEST_NOTE));
+    let note = note.transpose()?;
     let ended = store.disable_device(device, note).await?;
     let ended = ended.ok_or_else(|| CliError::unknown("device", device))?;
     let text = match ended.len() {
@@ -106,17 +108,6 @@ async fn disable(store: &Store, device: DeviceId, note: Option<&str>) -> Result<
         text,
         json!({ "device_id": device, "ended_attempts": attempts }),
     ))
-}
-
-/// A note that can be stored and read.
-fn readable_note(note: &str) -> Result<&str, CliError> {
-    let note = note.trim();
-    if note.is_empty() || note.chars().count() > 500 || note.contains(char::is_control) {
-        return Err(CliError::Refused(
-            "--note has 1 to 500 readable characters".to_owned(),
-        ));
-    }
-    Ok(note)
 }
 
 async fn enroll(store: &Store, args: &EnrollArgs) -> Result<Report, CliError> {

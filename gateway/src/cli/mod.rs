@@ -17,6 +17,7 @@ mod org;
 mod provider;
 mod report;
 mod serve;
+mod text;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

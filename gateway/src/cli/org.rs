@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::amount;
 use super::error::{CliError, name_taken};
 use super::report::{Report, table};
+use super::text::{LONGEST_NAME, readable};
 
 /// Buyers' accounts.
 #[derive(Debug, Subcommand)]
@@ -46,7 +47,7 @@ pub(super) async fn run(store: &Store, command: &OrgCommand) -> Result<Report, C
 }
 
 async fn create(store: &Store, name: &str, limit: Option<i64>) -> Result<Report, CliError> {
-    let name = readable_name(name)?;
+    let name = readable("a name", name, LONGEST_NAME)?;
     let created = store.create_org(name, limit).await;
     let org = created.map_err(|error| name_taken(error, "org", name))?;
     let next = format!("Next: fencepost key create --org {org}");
@@ -136,15 +137,4 @@ pub(super) async fn find(store: &Store, id_or_name: &str) -> Result<OrgId, CliEr
     found
         .map(|(id, _)| OrgId(*id))
         .ok_or_else(|| CliError::unknown("org", id_or_name))
-}
-
-/// A name that can be stored and read.
-pub(super) fn readable_name(name: &str) -> Result<&str, CliError> {
-    let name = name.trim();
-    if name.is_empty() || name.chars().count() > 200 || name.contains(char::is_control) {
-        return Err(CliError::Refused(
-            "a name has 1 to 200 readable characters".to_owned(),
-        ));
-    }
-    Ok(name)
 }

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::amount;
 use super::error::{CliError, name_taken};
-use super::org::readable_name;
 use super::report::{Report, table};
+use super::text::{LONGEST_NAME, readable};
 
 /// Accounts that own devices and earn.
 #[derive(Debug, Subcommand)]
@@ -36,7 +36,7 @@ pub(super) async fn run(store: &Store, command: &ProviderCommand) -> Result<Repo
 }
 
 async fn create(store: &Store, name: &str) -> Result<Report, CliError> {
-    let name = readable_name(name)?;
+    let name = readable("a name", name, LONGEST_NAME)?;
     let created = store.create_provider(name).await;
     let provider = created.map_err(|error| name_taken(error, "provider", name))?;
     let next = format!("Next: fencepost device enroll --provider {provider}");

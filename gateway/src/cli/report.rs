@@ -32,8 +32,13 @@ impl Report {
     }
 }
 
-/// Rows under headings, each column as wide as its widest cell.
+/// The widest cell before the last one, in characters: an id fits. What is cut can be read whole
+/// with `--json`.
+const WIDEST: usize = 40;
+
+/// Rows under headings, each column as wide as its widest cell; only the last may be wider than an id.
 pub(crate) fn table(headings: &[&str], rows: &[Vec<String>]) -> String {
+    let rows: Vec<Vec<String>> = rows.iter().map(|row| shortened(row)).collect();
     let width = |column: usize| {
         let cells = rows
             .iter()
@@ -62,6 +67,18 @@ pub(crate) fn table(headings: &[&str], rows: &[Vec<String>]) -> String {
         .join("\n")
 }
 
+fn shortened(row: &[String]) -> Vec<String> {
+    let last = row.len().saturating_sub(1);
+    let cells = row.iter().enumerate().map(|(column, cell)| {
+        if column == last || cell.chars().count() <= WIDEST {
+            return cell.clone();
+        }
+        let kept: String = cell.chars().take(WIDEST - 1).collect();
+        format!("{kept}…")
+    });
+    cells.collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -73,5 +90,13 @@ mod tests {
             vec!["333".to_owned(), "x".to_owned()],
         ];
         assert_eq!(table(&["id", "name"], &rows), "id   name\n1    é\n333  x");
+    }
+
+    #[test]
+    fn a_long_name_does_not_push_the_rest_off_the_screen() {
+        let rows = [vec!["n".repeat(200), "online".to_owned()]];
+        let shown = table(&["name", "state"], &rows);
+        let expected = format!("{}…  online", "n".repeat(39));
+        assert_eq!(shown.lines().last(), Some(expected.as_str()));
     }
 }
