@@ -298,11 +298,15 @@ fn is_one_transaction(call: &Call) -> bool {
 }
 
 /// A hello reads the clock after it has locked the device and again after it has locked the attempts;
-/// when the clock leaps in between, the time of a take-over is the earlier one.
+/// when the clock leaps in between, the time of a take-over is the earlier one. A sweep reads it for
+/// each of its steps: one during which the clock goes back has done some of them and is not finished.
 fn is_read_twice(one: &Call, other: &Call) -> bool {
-    let is_leap = |call: &Call| matches!(call, Call::Advance(_) | Call::GoBack(_));
-    let is_hello = |call: &Call| matches!(call, Call::Hello { .. });
-    is_leap(one) && is_hello(other) || is_hello(one) && is_leap(other)
+    let breaks = |leap: &Call, call: &Call| match leap {
+        Call::Advance(_) => matches!(call, Call::Hello { .. }),
+        Call::GoBack(_) => matches!(call, Call::Hello { .. } | Call::Sweep),
+        _ => false,
+    };
+    breaks(one, other) || breaks(other, one)
 }
 
 /// What is told together is told in any order.
