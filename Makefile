@@ -1,6 +1,6 @@
 # What a developer types. Each target says what it does and installs what it needs.
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak sim check prepare model mutants
+.PHONY: help demo test api-test soak sim check prepare openapi model mutants
 
 INPUT ?=
 KEEP ?=
@@ -12,6 +12,7 @@ help:
 	@echo '                                 middle. Takes about a minute; results in demo-output/.'
 	@echo '                                 KEEP=1 leaves all of it running and says how to stop it.'
 	@echo 'make test                        All tests, on real Postgres and real FFmpeg.'
+	@echo 'make api-test [API_SECONDS=90]   Ask a real gateway whatever its description allows, and odd things.'
 	@echo 'make soak [SOAK_SECONDS=600]     The long tests: mixed load with random kills, and more.'
 	@echo 'make sim [SEED=1] [CASES=1000]   Generated lists of operations on Postgres, beside a plain'
 	@echo '                                 reference of the rules (docs/evidence/simulation.md).'
@@ -19,6 +20,7 @@ help:
 	@echo 'make mutants                     Break the rules one by one; each break must fail a test.'
 	@echo 'make check                       Formatter, linter, documentation, committed query data.'
 	@echo 'make prepare                     Rewrite .sqlx after a migration or a query has changed.'
+	@echo 'make openapi                     Rewrite docs/openapi.json after the API has changed.'
 
 # The product as it is installed: without the switches that tests have (see default-members).
 demo:
@@ -30,6 +32,9 @@ demo:
 
 test:
 	@.ci/test
+
+api-test:
+	@.ci/api-test
 
 # SOAK_SECONDS and SOAK_SEED reach it through the environment.
 soak:
@@ -44,6 +49,11 @@ check:
 prepare:
 	@.ci/install-deps
 	@PATH="$$PATH:$$HOME/.cargo/bin" .ci/prepare-sqlx
+
+# Through a file of its own, so that a failed build leaves the old one.
+openapi:
+	@PATH="$$PATH:$$HOME/.cargo/bin" cargo run -q --bin fencepost -- openapi >target/openapi.json
+	@mv target/openapi.json docs/openapi.json
 
 # Minutes with optimisation on two cores; a bounded part of it runs in `make test`.
 model:

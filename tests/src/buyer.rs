@@ -6,6 +6,7 @@ use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
+use crate::described;
 use crate::gateway::TestGateway;
 use crate::wait::until_some;
 
@@ -51,13 +52,17 @@ impl Buyer {
 
     /// A POST; its status and answer.
     pub async fn post(&self, path: &str, body: &Value) -> (StatusCode, Value) {
-        answer(self.post_raw(path, body.to_string()).await).await
+        let (status, answer) = answer(self.post_raw(path, body.to_string()).await).await;
+        described::check(&Method::POST, path, status, &answer);
+        (status, answer)
     }
 
     /// A GET; its status and answer.
     pub async fn get(&self, path: &str) -> (StatusCode, Value) {
         let request = self.request(Method::GET, path);
-        answer(request.send().await.expect("the gateway answers")).await
+        let (status, answer) = answer(request.send().await.expect("the gateway answers")).await;
+        described::check(&Method::GET, path, status, &answer);
+        (status, answer)
     }
 
     /// A new place for a file, and the link to send it to.

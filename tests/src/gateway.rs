@@ -30,6 +30,8 @@ const CONFIG: &str = r#"
 [http]
 bind = "127.0.0.1:0"
 workers = 1
+requests_per_second = 100000
+request_burst = 100000
 [admin]
 bind = "127.0.0.1:0"
 [database]

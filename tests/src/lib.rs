@@ -19,7 +19,8 @@
 //! - [`gateway`]: the gateway as a child process, and the site around it.
 //! - [`agent_client`]: a protocol client that poses as an agent.
 //! - [`agent_frames`]: what it says about a lease.
-//! - [`buyer`]: an HTTP client with an API key.
+//! - [`buyer`]: an HTTP client with an API key; [`described`] holds what it sees against the
+//!   description of the API.
 //! - [`processes`]: programs started, frozen, killed and never left behind.
 //! - [`agent_process`]: the real agent.
 //! - [`stand_ins`]: programs that stand in for FFmpeg.
@@ -40,6 +41,7 @@ pub mod claims;
 pub mod clock;
 pub mod counters;
 pub mod db;
+pub mod described;
 pub mod gateway;
 pub mod holds;
 pub mod lease;

@@ -1,11 +1,12 @@
 //! A worker that asks over HTTP with a device's token, and says only what the test says.
 
 use fencepost_domain::ids::RequestId;
-use reqwest::{RequestBuilder, Response, StatusCode};
+use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde_json::{Value, json};
 
 use crate::agent_client::Device;
 use crate::buyer::{answer, text};
+use crate::described;
 use crate::gateway::{TestGateway, hex_sha256};
 
 /// What every device of the tests can do.
@@ -46,7 +47,10 @@ impl Worker {
     /// Sends it; a status and an answer, null where there is none.
     pub async fn post(&self, path: &str, body: &Value) -> (StatusCode, Value) {
         let response = self.request(path, body).send().await;
-        read(response.expect("the gateway answers")).await
+        let (status, answer) = read(response.expect("the gateway answers")).await;
+        let address = format!("/v1/provider/leases{path}");
+        described::check(&Method::POST, &address, status, &answer);
+        (status, answer)
     }
 
     /// A claim under this id.

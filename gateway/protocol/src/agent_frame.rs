@@ -7,6 +7,7 @@ use fencepost_domain::fencing::LeaseClaim;
 use fencepost_domain::ids::{AttemptId, DeviceId, EventId, InstanceId, JobId, RequestId};
 use fencepost_domain::retention::DEFAULT_RETENTION;
 use fencepost_domain::service::Capability;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -225,7 +226,7 @@ pub struct HeldLease {
 }
 
 /// What an agent says that it uploaded.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OutputDeclaration {
     /// SHA-256 of the bytes, 64 lower-case hexadecimal digits.
     pub sha256: String,

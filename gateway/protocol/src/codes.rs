@@ -6,6 +6,7 @@
 //! in the way is told so.
 
 use fencepost_domain::fencing::{FenceViolation, Operation};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Why something was refused.
@@ -49,7 +50,7 @@ pub enum Code {
 }
 
 /// What to do about a refusal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Disposition {
     /// Not yours: drop it.

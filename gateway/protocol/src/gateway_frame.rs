@@ -2,6 +2,7 @@
 
 use fencepost_domain::commit_token::CommitToken;
 use fencepost_domain::ids::{AttemptId, JobId, RequestId, SessionNumber};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use time::OffsetDateTime;
@@ -144,7 +145,7 @@ pub enum GatewayFrame {
 }
 
 /// Whether the agent may go on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Directive {
     /// Go on.
@@ -204,7 +205,7 @@ pub struct Lost {
 }
 
 /// Work, and the right to do it.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct LeaseOffer {
     /// The job.
     pub job_id: JobId,
@@ -218,6 +219,7 @@ pub struct LeaseOffer {
     pub commit_token: CommitToken,
     /// The accept deadline by Postgres's clock, for people.
     #[serde(with = "time::serde::rfc3339")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
     pub lease_expires_at: OffsetDateTime,
     /// The rest of the time to accept.
     pub lease_remaining_ms: u64,
@@ -248,7 +250,7 @@ impl LeaseOffer {
 }
 
 /// One input to fetch.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct InputGrant {
     /// The service's name for it.
     pub name: String,
@@ -261,7 +263,7 @@ pub struct InputGrant {
 }
 
 /// Where the result goes.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct OutputGrant {
     /// Where to PUT it, absolute or relative to the gateway's HTTP address.
     pub url: String,
@@ -272,7 +274,7 @@ pub struct OutputGrant {
 }
 
 /// What an attempt must not exceed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Limits {
     /// The longest output, in seconds.
     pub max_output_seconds: u32,

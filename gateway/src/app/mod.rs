@@ -21,6 +21,7 @@ use fencepost_store::{Store, StoreError, StoreSettings};
 pub use signals::until_told_to_stop;
 
 use crate::config::{Config, ConfigError, LeasesConfig, VerifierConfig};
+use crate::http::limit::Limits;
 use crate::http::state::AppState;
 use servers::{Running, start_admin, start_api};
 
@@ -81,6 +82,8 @@ impl Gateway {
             tools,
             settings: actor_settings(&config),
         });
+        let http = &config.http;
+        let limits = Limits::new(http.requests_per_second, http.request_burst);
         let state = AppState {
             store,
             artifacts,
@@ -88,6 +91,7 @@ impl Gateway {
             config: Arc::new(config),
             actors,
             can_verify,
+            limits: Arc::new(limits),
             pairing: Arc::default(),
         };
         let api = start_api(&state)?;

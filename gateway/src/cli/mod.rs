@@ -92,6 +92,8 @@ enum Command {
     /// Look at the configuration.
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// Print the description of the API (OpenAPI 3.1), as a gateway serves it.
+    Openapi,
     /// Buyers' accounts.
     #[command(subcommand)]
     Org(org::OrgCommand),
@@ -149,6 +151,10 @@ async fn dispatch(cli: &Cli) -> Result<(), CliError> {
         Command::Dev(args) => dev::dev(global, args).await,
         Command::Demo(args) => Ok(demo::run(args).await?),
         Command::Config(ConfigCommand::Check) => check_config(global),
+        Command::Openapi => {
+            let document = crate::http::openapi::document();
+            global.show(&Report::new(format!("{document:#}"), document))
+        }
         Command::Org(command) => global.show(&org::run(&global.store().await?, command).await?),
         Command::Key(command) => global.show(&key::run(&global.store().await?, command).await?),
         Command::Provider(command) => {

@@ -1,6 +1,7 @@
 //! `[http]` and `[admin]`: where we listen.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +19,10 @@ pub struct HttpConfig {
     pub behind_proxy: bool,
     /// Worker threads.
     pub workers: usize,
+    /// How often each org may ask this gateway, in requests a second, at least 1.
+    pub requests_per_second: NonZeroU32,
+    /// How many requests of an org may come at once, at least 1.
+    pub request_burst: NonZeroU32,
 }
 
 impl Default for HttpConfig {
@@ -27,6 +32,8 @@ impl Default for HttpConfig {
             public_url: None,
             behind_proxy: false,
             workers: 2,
+            requests_per_second: NonZeroU32::MIN.saturating_add(99),
+            request_burst: NonZeroU32::MIN.saturating_add(199),
         }
     }
 }

@@ -29,13 +29,17 @@ impl FromRequest for Buyer {
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
         let key = bearer(request, &["fp_live_", "fp_test_"]);
         let state = request.app_data::<web::Data<AppState>>().cloned();
+        let request = request.clone();
         async move {
             let hint = "send an API key of your org: Authorization: Bearer fp_live_…";
             let (Some(key), Some(state)) = (key, state) else {
                 return Err(Problem::new(ProblemCode::Unauthorized, hint));
             };
             match state.actors.shared().key.call(key).await? {
-                Some(org) => Ok(Self { org }),
+                Some(org) => {
+                    state.limits.count(&request, org)?;
+                    Ok(Self { org })
+                }
                 None => Err(Problem::new(
                     ProblemCode::Unauthorized,
                     "the API key is unknown or revoked",

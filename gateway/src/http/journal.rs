@@ -4,22 +4,116 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use fencepost_domain::field::FieldError;
 use fencepost_domain::ledger::PostingKind;
 use fencepost_domain::period::{Period, UtcMonth};
-use fencepost_store::views::{Balance, JournalFilter, PostingView};
-use serde_json::{Value, json};
+use fencepost_store::views::{JournalFilter, PostingView};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::json;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
+use uuid::Uuid;
 
 use super::auth::Buyer;
-use super::problem::Problem;
+use super::balance::Balance;
+use super::openapi::{Operation, Parameter, Tag, Time, Who};
+use super::problem::{Problem, ProblemCode};
 use super::query::Query;
 use super::state::AppState;
 
 const DEFAULT_LIMIT: i64 = 50;
 const MAX_LIMIT: i64 = 500;
 
-/// `GET /v1/journal?month|from&until&kind&limit&cursor` → the latest first, page by page; with a
-/// time, also the balances at its beginning and end.
-pub async fn list(
+/// A page of the journal.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Journal {
+    /// The latest first.
+    postings: Vec<Posting>,
+    /// The `cursor` of the next page, if there is one.
+    next_cursor: Option<String>,
+    /// The balances around the time that was asked for.
+    period: Option<Statement>,
+}
+
+/// One movement of an org's money.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Posting {
+    /// Its number; later ones are higher.
+    id: String,
+    /// Why it moved.
+    #[schemars(extend("enum" = PostingKind::ALL.map(PostingKind::as_str)))]
+    kind: &'static str,
+    /// How much.
+    amount_micros: i64,
+    /// What that did to what is available.
+    available_change_micros: i64,
+    /// What that did to what is held.
+    held_change_micros: i64,
+    /// The job that it is about.
+    job_id: Option<Uuid>,
+    /// When it moved.
+    at: Time,
+}
+
+/// The balances at the beginning and the end of a time.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Statement {
+    /// Its beginning.
+    from: Time,
+    /// Its end, which is not in it.
+    until: Time,
+    /// What the org had at the beginning.
+    opening: Balance,
+    /// What the org had at the end.
+    closing: Balance,
+}
+
+/// `GET /v1/journal`.
+pub(super) fn operation() -> Operation {
+    let limit = json!({
+        "type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT,
+    });
+    let kind = json!({ "type": "string", "enum": PostingKind::ALL.map(PostingKind::as_str) });
+    let month = json!({ "type": "string", "pattern": r"^\d{4}-(0[1-9]|1[0-2])$" });
+    let time = || json!({ "type": "string", "format": "date-time" });
+    let cursor = json!({ "type": "string" });
+    Operation::get("/v1/journal", "list_postings", list)
+        .says(
+            "Every movement of the org's money",
+            "The latest first, page by page; with a time (`month`, or `from` and `until`) also the \
+             balances at its beginning and end.",
+        )
+        .of(Tag::Money)
+        .by(Who::Buyer)
+        .reads(Parameter::query(
+            "month",
+            month,
+            "A month of UTC such as `2026-11`.",
+        ))
+        .reads(Parameter::query(
+            "from",
+            time(),
+            "From then on; together with `until`.",
+        ))
+        .reads(Parameter::query(
+            "until",
+            time(),
+            "Before then; together with `from`.",
+        ))
+        .reads(Parameter::query(
+            "kind",
+            kind,
+            "Only movements of this kind.",
+        ))
+        .reads(Parameter::query("limit", limit, "How many."))
+        .reads(Parameter::query(
+            "cursor",
+            cursor,
+            "The `next_cursor` of an earlier answer.",
+        ))
+        .answers::<Journal>(200, "A page of the journal.")
+        .refuses(&[ProblemCode::InvalidRequest])
+}
+
+async fn list(
     request: HttpRequest,
     buyer: Buyer,
     state: web::Data<AppState>,
@@ -38,20 +132,17 @@ pub async fn list(
         Some(period) => state.store.statement(buyer.org, period).await?,
         None => None,
     };
-    let period = period.zip(statement).map(|(period, statement)| {
-        json!({
-            "from": at(period.from),
-            "until": at(period.until),
-            "opening": balance(statement.opening),
-            "closing": balance(statement.closing),
-        })
+    let period = period.zip(statement).map(|(period, statement)| Statement {
+        from: Time(period.from),
+        until: Time(period.until),
+        opening: statement.opening.into(),
+        closing: statement.closing.into(),
     });
-    let postings: Vec<Value> = postings.iter().map(posting).collect();
-    Ok(HttpResponse::Ok().json(json!({
-        "postings": postings,
-        "next_cursor": next_cursor.map(|id| id.to_string()),
-        "period": period,
-    })))
+    Ok(HttpResponse::Ok().json(Journal {
+        postings: postings.iter().map(Posting::of).collect(),
+        next_cursor: next_cursor.map(|id| id.to_string()),
+        period,
+    }))
 }
 
 fn read_filter(query: &str) -> Result<JournalFilter, FieldError> {
@@ -94,28 +185,19 @@ fn read_period(query: &mut Query) -> Result<Option<Period>, FieldError> {
     }
 }
 
-fn posting(posting: &PostingView) -> Value {
-    let (available, held) = posting.kind.effect(posting.amount_micros);
-    json!({
-        "id": posting.id.to_string(),
-        "kind": posting.kind.as_str(),
-        "amount_micros": posting.amount_micros,
-        "available_change_micros": available,
-        "held_change_micros": held,
-        "job_id": posting.job_id,
-        "at": at(posting.created_at),
-    })
-}
-
-fn balance(balance: Balance) -> Value {
-    json!({
-        "available_micros": balance.available_micros,
-        "held_micros": balance.held_micros,
-    })
-}
-
-fn at(instant: OffsetDateTime) -> Option<String> {
-    instant.format(&Rfc3339).ok()
+impl Posting {
+    fn of(posting: &PostingView) -> Self {
+        let (available, held) = posting.kind.effect(posting.amount_micros);
+        Self {
+            id: posting.id.to_string(),
+            kind: posting.kind.as_str(),
+            amount_micros: posting.amount_micros,
+            available_change_micros: available,
+            held_change_micros: held,
+            job_id: posting.job_id,
+            at: Time(posting.created_at),
+        }
+    }
 }
 
 #[cfg(test)]

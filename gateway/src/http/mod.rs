@@ -13,57 +13,104 @@ mod gauges;
 pub mod jobs;
 pub mod journal;
 pub mod leases;
+pub mod limit;
+pub mod openapi;
+mod pages;
 pub mod pair;
 pub mod problem;
+mod problem_codes;
 pub mod query;
 pub mod request_id;
 pub mod services;
 pub mod state;
 pub mod uploads;
 
-use actix_web::HttpResponse;
+use actix_web::http::Method;
+use actix_web::http::header::ALLOW;
 use actix_web::web::{self, ServiceConfig};
+use actix_web::{HttpResponse, ResponseError as _};
 
+use openapi::Operation;
 use problem::{Problem, ProblemCode};
 
-/// Every address of the API.
+/// Every operation of the API: what is registered, and what is described.
+pub fn operations() -> Vec<Operation> {
+    let mut all = vec![
+        openapi::operation(),
+        jobs::create::operation(),
+        jobs::list::operation(),
+        jobs::get::operation(),
+        jobs::cancel::operation(),
+        jobs::attempts::operation(),
+        jobs::artifacts::operation(),
+        jobs::output::operation(),
+        uploads::operation(),
+        blobs::get::operation(),
+        blobs::get::head_operation(),
+        blobs::put::operation(),
+        services::operation(),
+        jobs::quote::operation(),
+        balance::operation(),
+        journal::operation(),
+        pair::operation(),
+        crate::ws::operation(),
+    ];
+    all.extend(leases::operations());
+    all
+}
+
+/// Registers every operation, and the pages beside them.
 pub fn routes(config: &mut ServiceConfig) {
+    let mut addresses: Vec<Address> = Vec::new();
+    for operation in operations() {
+        let (path, method, route) = operation.into_route();
+        let known = addresses.iter_mut().find(|known| known.path == path);
+        match known {
+            Some(known) => known.routes.push((method, route)),
+            None => addresses.push(Address {
+                path,
+                routes: vec![(method, route)],
+            }),
+        }
+    }
+    for address in addresses {
+        config.service(address.into_resource());
+    }
     config
-        .service(
-            resource("/v1/jobs")
-                .route(web::post().to(jobs::create))
-                .route(web::get().to(jobs::list)),
-        )
-        .service(resource("/v1/jobs/{job}").route(web::get().to(jobs::get)))
-        .service(resource("/v1/jobs/{job}/cancel").route(web::post().to(jobs::cancel)))
-        .service(resource("/v1/jobs/{job}/attempts").route(web::get().to(jobs::attempts)))
-        .service(resource("/v1/jobs/{job}/artifacts").route(web::get().to(jobs::artifacts)))
-        .service(resource("/v1/jobs/{job}/output").route(web::get().to(jobs::output)))
-        .service(resource("/v1/quotes").route(web::post().to(jobs::quote)))
-        .service(resource("/v1/uploads").route(web::post().to(uploads::create)))
-        .service(
-            resource("/v1/blobs/{link}")
-                .route(web::get().to(blobs::get))
-                .route(web::head().to(blobs::get))
-                .route(web::put().to(blobs::put)),
-        )
-        .service(resource("/v1/services").route(web::get().to(services::list)))
-        .service(resource("/v1/balance").route(web::get().to(balance::get)))
-        .service(resource("/v1/journal").route(web::get().to(journal::list)))
-        .service(resource("/v1/provider/pair").route(web::post().to(pair::pair)))
-        .service(resource("/v1/provider/ws").route(web::get().to(crate::ws::upgrade)))
-        .configure(leases::routes)
+        .configure(pages::routes)
         .default_service(web::to(no_such_address));
 }
 
-/// A resource that names the problem when it is used with another method.
-fn resource(path: &str) -> actix_web::Resource {
-    web::resource(path).default_service(web::to(method_not_allowed))
+/// All that can be done at one address.
+struct Address {
+    path: &'static str,
+    routes: Vec<(Method, actix_web::Route)>,
 }
 
-async fn method_not_allowed() -> Result<HttpResponse, Problem> {
-    let detail = "this address is used with another method";
-    Err(Problem::new(ProblemCode::MethodNotAllowed, detail))
+impl Address {
+    /// A resource that names the problem when it is used with another method.
+    fn into_resource(self) -> actix_web::Resource {
+        let methods: Vec<_> = self
+            .routes
+            .iter()
+            .map(|(method, _)| method.as_str())
+            .collect();
+        let allowed = methods.join(", ");
+        let other = web::to(move || std::future::ready(method_not_allowed(&allowed)));
+        let resource = web::resource(self.path).default_service(other);
+        let routes = self.routes.into_iter();
+        routes.fold(resource, |resource, (_, route)| resource.route(route))
+    }
+}
+
+fn method_not_allowed(allowed: &str) -> HttpResponse {
+    let detail = format!("this address is used with {allowed}");
+    let problem = Problem::new(ProblemCode::MethodNotAllowed, detail);
+    let mut response = problem.error_response();
+    if let Ok(value) = allowed.parse() {
+        response.headers_mut().insert(ALLOW, value);
+    }
+    response
 }
 
 async fn no_such_address() -> Result<HttpResponse, Problem> {

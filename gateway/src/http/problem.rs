@@ -7,95 +7,13 @@ use actix_web::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use actix_web::{HttpResponse, ResponseError};
 use fencepost_actors::batch::BatchError;
 use fencepost_domain::field::FieldError;
+use fencepost_protocol::{Code, Disposition};
 use fencepost_store::StoreError;
+use schemars::JsonSchema;
 use serde::Serialize;
 
+pub use super::problem_codes::ProblemCode;
 use super::request_id;
-
-/// Every kind of refusal: its word, status, title, and whether the same request may succeed later.
-macro_rules! problem_codes {
-    ($($(#[$doc:meta])* $name:ident = $word:literal, $status:ident, $title:literal, $retry:literal;)+) => {
-        /// A machine-readable reason for a refusal.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub enum ProblemCode { $($(#[$doc])* $name),+ }
-
-        impl ProblemCode {
-            /// Every code.
-            pub const ALL: &[Self] = &[$(Self::$name),+];
-
-            /// The word in the answer.
-            pub fn as_str(self) -> &'static str {
-                match self { $(Self::$name => $word),+ }
-            }
-
-            /// The HTTP status.
-            pub fn status(self) -> StatusCode {
-                match self { $(Self::$name => StatusCode::$status),+ }
-            }
-
-            /// What it means in general, for a person.
-            pub fn title(self) -> &'static str {
-                match self { $(Self::$name => $title),+ }
-            }
-
-            /// Whether the same request may succeed later.
-            pub fn is_retryable(self) -> bool {
-                match self { $(Self::$name => $retry),+ }
-            }
-        }
-    };
-}
-
-problem_codes! {
-    /// A value breaks a rule, or the body is not JSON.
-    InvalidRequest = "invalid_request", BAD_REQUEST, "The request is not valid", false;
-    /// No credential, or one that opens nothing here.
-    Unauthorized = "unauthorized", UNAUTHORIZED, "The credential is not valid", false;
-    /// The balance does not cover the hold.
-    InsufficientFunds = "insufficient_funds", PAYMENT_REQUIRED, "The balance is too low", false;
-    /// The device is disabled.
-    Disabled = "disabled", FORBIDDEN, "The device is disabled", false;
-    /// The link is not one of ours.
-    LinkInvalid = "link_invalid", FORBIDDEN, "The link is not valid", false;
-    /// The link's time is over.
-    LinkExpired = "link_expired", FORBIDDEN, "The link has expired", false;
-    /// No such thing, or not yours.
-    NotFound = "not_found", NOT_FOUND, "There is no such thing", false;
-    /// The address exists, the method does not.
-    MethodNotAllowed = "method_not_allowed", METHOD_NOT_ALLOWED, "The method is not allowed here", false;
-    /// The job has no output yet.
-    NotReady = "not_ready", CONFLICT, "There is no output yet", true;
-    /// The job ended without an output.
-    NoOutput = "no_output", CONFLICT, "There is no output", false;
-    /// The upload is stored already; it can be written once.
-    AlreadyStored = "already_stored", CONFLICT, "The file is stored already", false;
-    /// The upload has not arrived, so it cannot be an input.
-    UploadIncomplete = "upload_incomplete", CONFLICT, "The file has not been sent", false;
-    /// The attempt's grant is closed.
-    GrantClosed = "grant_closed", CONFLICT, "The attempt can no longer write this", false;
-    /// The idempotency key names another request.
-    IdempotencyKeyReused = "idempotency_key_reused", UNPROCESSABLE_ENTITY, "The idempotency key was used for another request", false;
-    /// Bytes other than announced came.
-    LengthMismatch = "length_mismatch", BAD_REQUEST, "The length is not as announced", true;
-    /// The sender broke off.
-    BrokenOff = "broken_off", BAD_REQUEST, "The body ended early", true;
-    /// More than is taken.
-    TooLarge = "too_large", PAYLOAD_TOO_LARGE, "The body is too large", false;
-    /// The body is not JSON.
-    UnsupportedMediaType = "unsupported_media_type", UNSUPPORTED_MEDIA_TYPE, "The body must be JSON", false;
-    /// The range lies outside of the object.
-    RangeNotSatisfiable = "range_not_satisfiable", RANGE_NOT_SATISFIABLE, "The range is outside of the object", false;
-    /// The agent is too old, or this is no WebSocket.
-    UpgradeRequired = "upgrade_required", UPGRADE_REQUIRED, "A WebSocket is needed", false;
-    /// Too many claims failed lately.
-    TooManyRequests = "too_many_requests", TOO_MANY_REQUESTS, "Too many requests", true;
-    /// A mistake of ours.
-    Internal = "internal_error", INTERNAL_SERVER_ERROR, "Something went wrong on our side", true;
-    /// The clock is behind its mark.
-    ClockRegressed = "clock_regressed", SERVICE_UNAVAILABLE, "The clock has gone back", true;
-    /// The database is away, overloaded, or we are shutting down.
-    Unavailable = "unavailable", SERVICE_UNAVAILABLE, "Not available at the moment", true;
-}
 
 /// One refusal.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -109,6 +27,8 @@ pub struct Problem {
     pub field: Option<String>,
     /// When to ask again.
     pub retry_after: Option<Duration>,
+    /// What a device is told to do about it, if it asked about a lease.
+    pub disposition: Option<Disposition>,
 }
 
 impl Problem {
@@ -123,6 +43,20 @@ impl Problem {
             detail: detail.into(),
             field: None,
             retry_after,
+            disposition: None,
+        }
+    }
+
+    /// What a session would be told of a lease. All such refusals are conflicts, but for our own
+    /// trouble.
+    pub fn of_lease(code: Code, detail: Option<String>, retry_after_ms: Option<u64>) -> Self {
+        let known = ProblemCode::of_wire(code);
+        Self {
+            code: known,
+            detail: detail.unwrap_or_else(|| known.title().to_owned()),
+            field: None,
+            retry_after: retry_after_ms.map(Duration::from_millis),
+            disposition: Some(code.disposition()),
         }
     }
 
@@ -197,48 +131,80 @@ impl From<BatchError> for Problem {
     }
 }
 
-/// The body of a refusal.
-#[derive(Debug, Serialize)]
-struct Body<'a> {
+/// The body of a refusal (RFC 9457).
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Problem")]
+pub(super) struct Body<'a> {
+    /// Address of the page that explains the code.
+    #[schemars(extend("format" = "uri-reference"))]
     r#type: String,
+    /// What the code means in general.
     title: &'a str,
+    /// The HTTP status.
     status: u16,
-    code: &'a str,
+    /// What kind of refusal it is, for programs.
+    code: ProblemCode,
+    /// What is wrong here, and what to do about it.
     detail: &'a str,
+    /// Path of the offending field, such as `params.height`.
     #[serde(skip_serializing_if = "Option::is_none")]
     field: Option<&'a str>,
+    /// Whether the same request may succeed later.
     retryable: bool,
+    /// Of leases only: whether to drop the work, to ask again or to mend the request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    disposition: Option<Disposition>,
+    /// Of leases only: when to ask again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_after_ms: Option<u64>,
+    /// The name of the request, for the operators.
     #[serde(skip_serializing_if = "Option::is_none")]
     request_id: Option<String>,
 }
 
+impl Problem {
+    fn body(&self) -> Body<'_> {
+        let asked = request_id::current();
+        let base = asked.as_ref().map_or("", |asked| &asked.base);
+        let retryable = match self.disposition {
+            None => self.code.is_retryable(),
+            Some(disposition) => disposition == Disposition::Retry,
+        };
+        let after = self.retry_after.filter(|_| self.disposition.is_some());
+        Body {
+            r#type: format!("{base}{}", self.code.page()),
+            title: self.code.title(),
+            status: self.status_code().as_u16(),
+            code: self.code,
+            detail: &self.detail,
+            field: self.field.as_deref(),
+            retryable,
+            disposition: self.disposition,
+            retry_after_ms: after.map(|after| u64::try_from(after.as_millis()).unwrap_or(u64::MAX)),
+            request_id: asked.map(|asked| asked.id.to_string()),
+        }
+    }
+}
+
 impl ResponseError for Problem {
     fn status_code(&self) -> StatusCode {
-        self.code.status()
+        match (self.disposition, self.code) {
+            (None, code) => code.status(),
+            (Some(_), ProblemCode::Busy) => StatusCode::SERVICE_UNAVAILABLE,
+            (Some(_), _) => StatusCode::CONFLICT,
+        }
     }
 
     fn error_response(&self) -> HttpResponse {
-        let body = Body {
-            r#type: format!("urn:fencepost:problem:{}", self.code.as_str()),
-            title: self.code.title(),
-            status: self.code.status().as_u16(),
-            code: self.code.as_str(),
-            detail: &self.detail,
-            field: self.field.as_deref(),
-            retryable: self.code.is_retryable(),
-            request_id: request_id::current(),
-        };
-        let mut response = HttpResponse::build(self.code.status());
+        let mut response = HttpResponse::build(self.status_code());
         if self.code == ProblemCode::Unauthorized {
             response.insert_header((WWW_AUTHENTICATE, "Bearer"));
         }
         if let Some(after) = self.retry_after {
-            response.insert_header((
-                RETRY_AFTER,
-                after.as_millis().div_ceil(1_000).max(1).to_string(),
-            ));
+            let seconds = after.as_millis().div_ceil(1_000).max(1);
+            response.insert_header((RETRY_AFTER, seconds.to_string()));
         }
-        let json = serde_json::to_vec(&body).unwrap_or_default();
+        let json = serde_json::to_vec(&self.body()).unwrap_or_default();
         response
             .insert_header((CONTENT_TYPE, "application/problem+json"))
             .body(json)

@@ -22,7 +22,7 @@ async fn a_refusal_names_the_field_and_says_whether_to_retry() {
         "application/problem+json"
     );
     assert_eq!(body["code"], "invalid_request");
-    assert_eq!(body["type"], "urn:fencepost:problem:invalid_request");
+    assert_eq!(body["type"], "/docs/problems#invalid_request");
     assert_eq!(body["status"], 400);
     assert_eq!(body["field"], "params.height");
     assert_eq!(body["detail"], "must be even, got 301");
@@ -56,4 +56,44 @@ fn only_passing_troubles_are_worth_a_retry_without_a_change() {
         let ours = code.status().is_server_error();
         assert!(!ours || code.is_retryable(), "{}", code.as_str());
     }
+}
+
+#[test]
+fn every_word_of_the_wire_is_in_the_table() {
+    let words = [
+        Code::LeaseConflict,
+        Code::CommitConflict,
+        Code::RunLeaseConflict,
+        Code::RunEventConflict,
+        Code::RunArtifactConflict,
+        Code::BuyerCancelled,
+        Code::VerificationFailed,
+        Code::UploadFailed,
+        Code::InternalError,
+        Code::Verifying,
+        Code::ClockRegressed,
+        Code::RequestConflict,
+        Code::InvalidRequest,
+        Code::Unauthorized,
+        Code::Busy,
+    ];
+    for code in words {
+        assert_eq!(ProblemCode::of_wire(code).as_str(), code.as_str());
+    }
+}
+
+#[actix_web::test]
+async fn a_refusal_about_a_lease_says_what_to_do_with_the_work() {
+    let verifying = Problem::of_lease(Code::Verifying, None, Some(1_500));
+    let (head, body) = shown(verifying).await;
+    assert_eq!(head.status(), 409);
+    assert_eq!(head.headers().get("retry-after").unwrap(), "2");
+    assert_eq!(body["disposition"], "retry");
+    assert_eq!(body["retryable"], true);
+    assert_eq!(body["retry_after_ms"], 1_500);
+    let lost = Problem::of_lease(Code::InternalError, None, None);
+    let (head, body) = shown(lost).await;
+    assert_eq!(head.status(), 409);
+    assert_eq!(body["disposition"], "stop");
+    assert_eq!(body["retryable"], false);
 }

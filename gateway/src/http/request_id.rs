@@ -6,19 +6,32 @@ use actix_web::body::MessageBody;
 use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::http::header::{HeaderName, HeaderValue};
 use actix_web::middleware::Next;
+use actix_web::web;
 use tracing::Instrument as _;
 use uuid::Uuid;
 
-/// The header that carries it.
-pub const HEADER: HeaderName = HeaderName::from_static("x-request-id");
+use super::limit;
+use super::state::AppState;
 
-tokio::task_local! {
-    static CURRENT: Uuid;
+/// The header that carries it.
+pub const NAME: &str = "x-request-id";
+
+/// What an answer may say of the request that it answers.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    /// Its name.
+    pub id: Uuid,
+    /// What our own addresses begin with, as far as we know it: `https://fencepost.example`.
+    pub base: String,
 }
 
-/// The id of the request that is being answered.
-pub fn current() -> Option<String> {
-    CURRENT.try_with(Uuid::to_string).ok()
+tokio::task_local! {
+    static CURRENT: Asked;
+}
+
+/// The request that is being answered.
+pub fn current() -> Option<Asked> {
+    CURRENT.try_with(Asked::clone).ok()
 }
 
 /// Gives the request its id. What a caller sends as an id is not taken over: it would let one
@@ -33,6 +46,10 @@ pub async fn assign<B: MessageBody>(
         path if path.starts_with("/v1/blobs/") => "/v1/blobs/(link)".to_owned(),
         path => path.to_owned(),
     };
+    let state = request.app_data::<web::Data<AppState>>();
+    let base = state.and_then(|state| state.config.http.public_url.clone());
+    let base = base.unwrap_or_default();
+    let asked = Asked { id, base };
     let method = request.method().to_string();
     let started = Instant::now();
     let span = tracing::info_span!("request", id = %id, method, path);
@@ -44,10 +61,13 @@ pub async fn assign<B: MessageBody>(
         }
         result
     };
-    let mut response = CURRENT.scope(id, answer.instrument(span)).await?;
+    let mut response = CURRENT.scope(asked, answer.instrument(span)).await?;
     count(&method, &response, started);
+    limit::tell(&mut response);
     let value = HeaderValue::from_str(&id.to_string()).expect("a UUID is plain text");
-    response.headers_mut().insert(HEADER, value);
+    response
+        .headers_mut()
+        .insert(HeaderName::from_static(NAME), value);
     Ok(response)
 }
 

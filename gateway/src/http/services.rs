@@ -1,30 +1,84 @@
 //! `/v1/services`: what can be asked for, and what it costs.
 
 use actix_web::{HttpResponse, web};
+use fencepost_domain::ledger::PriceTerms;
 use fencepost_domain::service::ServiceName;
-use serde_json::{Value, json};
+use schemars::{JsonSchema, Schema};
+use serde::Serialize;
 
 use super::auth::Buyer;
+use super::openapi::{Operation, Tag, Who};
 use super::state::AppState;
 
-/// `GET /v1/services` → `{services: [{name, summary, inputs, params_schema, price}]}`.
-pub async fn list(_buyer: Buyer, state: web::Data<AppState>) -> HttpResponse {
-    let services: Vec<Value> = ServiceName::ALL
+/// What can be asked for here.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Catalogue {
+    /// Every service that is offered.
+    services: Vec<Service>,
+}
+
+/// One service.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Service {
+    /// Its name and version, such as `transcode.v1`.
+    name: &'static str,
+    /// What it does, in one sentence.
+    summary: &'static str,
+    /// The names of its inputs; a job gives exactly these.
+    inputs: &'static [&'static str],
+    /// JSON Schema (2020-12) of its parameters.
+    #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
+    params_schema: Schema,
+    /// What a job costs that is posted now.
+    price: Price,
+}
+
+/// A price; failed and cancelled jobs are free.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Price {
+    /// For starting at all.
+    base_micros: i64,
+    /// For every started minute of output.
+    per_minute_micros: i64,
+}
+
+impl Price {
+    /// What buyers see of price terms.
+    pub(super) fn of(terms: PriceTerms) -> Self {
+        Self {
+            base_micros: terms.base_micros,
+            per_minute_micros: terms.per_minute_micros,
+        }
+    }
+}
+
+/// `GET /v1/services`.
+pub(super) fn operation() -> Operation {
+    Operation::get("/v1/services", "list_services", list)
+        .says(
+            "What can be asked for",
+            "Every service with the JSON Schema of its parameters and its price.",
+        )
+        .of(Tag::Services)
+        .by(Who::Buyer)
+        .answers::<Catalogue>(200, "The services.")
+}
+
+async fn list(_buyer: Buyer, state: web::Data<AppState>) -> HttpResponse {
+    let offered = ServiceName::ALL
         .into_iter()
-        .filter(|service| state.config.offers(*service))
-        .map(|service| {
-            let price = state.config.price_of(service);
-            json!({
-                "name": service.as_str(),
-                "summary": service.summary(),
-                "inputs": service.input_names(),
-                "params_schema": service.params_schema(),
-                "price": {
-                    "base_micros": price.base_micros,
-                    "per_minute_micros": price.per_minute_micros,
-                },
-            })
-        })
-        .collect();
-    HttpResponse::Ok().json(json!({ "services": services }))
+        .filter(|service| state.config.offers(*service));
+    let services = offered.map(|service| {
+        let price = state.config.price_of(service);
+        Service {
+            name: service.as_str(),
+            summary: service.summary(),
+            inputs: service.input_names(),
+            params_schema: service.params_schema(),
+            price: Price::of(price),
+        }
+    });
+    HttpResponse::Ok().json(Catalogue {
+        services: services.collect(),
+    })
 }

@@ -9,6 +9,7 @@ use fencepost_store::artifacts::{ArtifactStore, Direction, Grant, Holder, LinkSi
 use time::OffsetDateTime;
 
 use super::brake::Brake;
+use super::limit::Limits;
 use crate::config::Config;
 
 /// The parts of the process that answer requests. Cheap to clone.
@@ -26,6 +27,8 @@ pub struct AppState {
     pub actors: ActorSystem,
     /// Whether the programs that check outputs were found.
     pub can_verify: bool,
+    /// How often each org may ask.
+    pub limits: Arc<Limits>,
     /// Against guessing enrollment codes.
     pub pairing: Arc<Brake>,
 }

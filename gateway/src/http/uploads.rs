@@ -2,17 +2,54 @@
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use fencepost_domain::ids::UploadId;
-use serde_json::json;
-use time::format_description::well_known::Rfc3339;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::auth::Buyer;
 use super::body::{Fields, read_json};
+use super::openapi::{Operation, Tag, Time, Who};
 use super::problem::Problem;
 use super::state::AppState;
 
-/// `POST /v1/uploads {size_bytes?}` → 201 `{upload_id, url, max_bytes, expires_at}`. The file is
-/// PUT to the link, once, before it expires.
-pub async fn create(
+/// A file that a buyer is going to send.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct NewUpload {
+    /// The most bytes that will be sent; left out: as many as are taken at all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    size_bytes: Option<u64>,
+}
+
+/// A place for a file.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Upload {
+    /// Its id, by which a job names it.
+    upload_id: UploadId,
+    /// Where to PUT the file, once; absolute, or relative to this gateway.
+    #[schemars(extend("format" = "uri-reference"))]
+    url: String,
+    /// The most bytes that are taken.
+    max_bytes: i64,
+    /// Until when a transfer may begin.
+    expires_at: Time,
+}
+
+/// `POST /v1/uploads`.
+pub(super) fn operation() -> Operation {
+    Operation::post("/v1/uploads", "create_upload", create)
+        .says(
+            "Make a place for a file",
+            "The file is PUT to the link of the answer, once, before it expires. An upload that is \
+             never used costs nothing.",
+        )
+        .of(Tag::Files)
+        .by(Who::Buyer)
+        .takes(&NewUpload { size_bytes: None })
+        .answers::<Upload>(201, "The upload and its link.")
+}
+
+async fn create(
     request: HttpRequest,
     buyer: Buyer,
     state: web::Data<AppState>,
@@ -27,13 +64,10 @@ pub async fn create(
         .store
         .create_upload(buyer.org, upload, max_bytes)
         .await?;
-    let expires_at = until
-        .format(&Rfc3339)
-        .map_err(|error| Problem::internal(&error))?;
-    Ok(HttpResponse::Created().json(json!({
-        "upload_id": upload,
-        "url": state.upload_link(upload, max_bytes.unsigned_abs(), until),
-        "max_bytes": max_bytes,
-        "expires_at": expires_at,
-    })))
+    Ok(HttpResponse::Created().json(Upload {
+        upload_id: upload,
+        url: state.upload_link(upload, max_bytes.unsigned_abs(), until),
+        max_bytes,
+        expires_at: Time(until),
+    }))
 }

@@ -11,7 +11,7 @@
 //!
 //! The transport is polled as the body of a response, so it stands still while its peer does not
 //! read. That is why it holds no state worth keeping, and why the outlet, which never stands
-//! still, decides when to give up. `actix-web-actors` is known to [`transport`] and [`mod@upgrade`]
+//! still, decides when to give up. `actix-web-actors` is known to [`transport`] and [`upgrade`]
 //! alone.
 
 mod assembly;
@@ -23,4 +23,4 @@ mod transport;
 mod upgrade;
 
 pub use connection::remember;
-pub use upgrade::upgrade;
+pub use upgrade::operation;

@@ -14,14 +14,29 @@ use super::connection::Cutter;
 use super::intake::{Intake, Level};
 use super::transport::{OpenSession, Transport};
 use crate::http::auth::{Device, bearer};
+use crate::http::openapi::{Operation, Tag, Who};
 use crate::http::problem::{Problem, ProblemCode};
 use crate::http::state::AppState;
 
 /// How long Postgres has to give a session its number.
 const MINT_WITHIN: Duration = Duration::from_secs(5);
 
+/// `GET /v1/provider/ws`.
+pub fn operation() -> Operation {
+    Operation::get("/v1/provider/ws", "open_session", upgrade)
+        .says(
+            "Open a device's session",
+            "A WebSocket of JSON texts, each a frame with a `type`; the agent speaks first, with \
+             `hello`. `fencepost-agent` does all of it.",
+        )
+        .of(Tag::Provider)
+        .by(Who::Device)
+        .answers_nothing(101, "The socket is open.")
+        .refuses(&[ProblemCode::UpgradeRequired])
+}
+
 /// Authenticates, mints the session's number, and hands the socket to a new session.
-pub async fn upgrade(
+async fn upgrade(
     request: HttpRequest,
     state: web::Data<AppState>,
     payload: web::Payload,

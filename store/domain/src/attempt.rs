@@ -1,9 +1,12 @@
 //! The states of an attempt and the only arrows between them.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Where an attempt stands. Labels equal those of the Postgres enum `attempt_status`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum AttemptStatus {
     /// Handed to a device.
@@ -105,7 +108,9 @@ impl AttemptStatus {
 }
 
 /// How far an agent says it is; the part of [`AttemptStatus`] that a progress frame may name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
     /// Has the offer, has not begun.

@@ -4,10 +4,12 @@
 //! settle an attempt. [`CommitTokenDigest`] is its SHA-256, which Postgres keeps. There is no way
 //! from a digest to a token, and nothing here prints either.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
@@ -45,6 +47,20 @@ impl CommitToken {
 impl fmt::Debug for CommitToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("CommitToken(..)")
+    }
+}
+
+impl JsonSchema for CommitToken {
+    fn schema_name() -> Cow<'static, str> {
+        "CommitToken".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "string",
+            "pattern": "^[A-Za-z0-9_-]{32}$",
+            "description": "The secret of a lease: 24 bytes in base64url.",
+        })
     }
 }
 

@@ -3,6 +3,9 @@
 //! The agent reports a code; the control plane decides. Nothing an agent sends can make a job be
 //! retried that this table does not retry.
 
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Every failure code there is, with its word on the wire.
@@ -106,6 +109,17 @@ impl FailureCode {
             | Self::Undeliverable
             | Self::DeadlineExceeded => false,
         }
+    }
+}
+
+impl JsonSchema for FailureCode {
+    fn schema_name() -> Cow<'static, str> {
+        "FailureCode".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let words: Vec<_> = Self::ALL.iter().map(|code| code.as_str()).collect();
+        json_schema!({ "type": "string", "enum": words })
     }
 }
 

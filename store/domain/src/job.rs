@@ -1,9 +1,12 @@
 //! The states of a job and the only arrows between them.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Where a job stands. Labels equal those of the Postgres enum `job_status`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum JobStatus {
     /// Waits for a device.

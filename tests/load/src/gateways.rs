@@ -72,7 +72,7 @@ impl Gateway {
         let folder = database.folder();
         let config = folder.join(format!("gateway-{number}.toml"));
         let text = format!(
-            "[http]\nbind = \"{http}\"\n[admin]\nbind = \"{admin}\"\n\
+            "[http]\nbind = \"{http}\"\nrequests_per_second = 1000000\nrequest_burst = 1000000\n[admin]\nbind = \"{admin}\"\n\
              [artifacts]\ndir = \"{artifacts}\"\n\
              [prices.\"noop.v1\"]\nbase_micros = 10000\nper_minute_micros = 20000\n",
             artifacts = folder.join("artifacts").display(),

@@ -9,14 +9,63 @@ use actix_web::http::header::{
 use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder, ResponseError as _, web};
 use fencepost_store::artifacts::{ArtifactError, Direction};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use serde_json::json;
 
 use super::range::{Wanted, wanted};
 use super::{open, refuse};
+use crate::http::openapi::{Operation, Parameter, Tag, Who};
 use crate::http::problem::{Problem, ProblemCode};
 use crate::http::state::AppState;
 
+/// `GET /v1/blobs/{link}`.
+pub(in crate::http) fn operation() -> Operation {
+    described(Operation::get("/v1/blobs/{link}", "get_blob", get))
+        .answers_with(200, "application/octet-stream", "The bytes.")
+        .with_header("Accept-Ranges")
+        .answers_with(
+            206,
+            "application/octet-stream",
+            "The part that `Range` asked for.",
+        )
+        .with_header("Accept-Ranges")
+        .with_header("Content-Range")
+}
+
+/// `HEAD /v1/blobs/{link}`.
+pub(in crate::http) fn head_operation() -> Operation {
+    let head = Operation::new(Method::HEAD, "/v1/blobs/{link}", "head_blob", get);
+    described(head)
+        .answers_nothing(200, "How many bytes there are.")
+        .with_header("Accept-Ranges")
+        .answers_nothing(206, "How many bytes the part has that `Range` asked for.")
+        .with_header("Accept-Ranges")
+        .with_header("Content-Range")
+}
+
+fn described(operation: Operation) -> Operation {
+    let range = "`bytes=FIRST-LAST`, one part; anything else is ignored.";
+    operation
+        .says(
+            "Fetch the bytes behind a link",
+            "Links come from the output of a job, from artifacts, and from grants.",
+        )
+        .of(Tag::Files)
+        .by(Who::Bearer)
+        .reads(Parameter::header(
+            "Range",
+            json!({ "type": "string" }),
+            range,
+        ))
+        .refuses(&[
+            ProblemCode::LinkInvalid,
+            ProblemCode::LinkExpired,
+            ProblemCode::NotFound,
+            ProblemCode::RangeNotSatisfiable,
+        ])
+}
+
 /// The object, or the one part of it that a Range header asks for.
-pub async fn get(
+async fn get(
     request: HttpRequest,
     state: web::Data<AppState>,
     link: web::Path<String>,

@@ -1,11 +1,8 @@
 //! `/v1/blobs/{link}`: the bytes behind signed links, streamed both ways.
 
-mod get;
-mod put;
+pub(super) mod get;
+pub(super) mod put;
 mod range;
-
-pub use get::get;
-pub use put::put;
 
 use std::time::Duration;
 

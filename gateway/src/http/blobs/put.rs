@@ -3,14 +3,17 @@
 
 use std::time::Duration;
 
+use actix_web::http::Method;
 use actix_web::http::header::CONTENT_LENGTH;
 use actix_web::{HttpRequest, HttpResponse, web};
 use fencepost_store::artifacts::{Direction, Grant, Holder, Staged};
 use fencepost_store::tx::place_output::{OutputPlacing, PlaceFile, Placed};
 use futures_util::{Stream, StreamExt as _, stream};
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::{clock_regressed, open, refuse};
+use crate::http::openapi::{Operation, Tag, Who};
 use crate::http::problem::{Problem, ProblemCode};
 use crate::http::state::AppState;
 
@@ -19,8 +22,42 @@ const SILENCE: Duration = Duration::from_mins(1);
 /// How much of a refused body is read away, so that its sender gets to read the answer.
 const MAX_DRAIN_BYTES: usize = 16 * 1024 * 1024;
 
-/// Takes the bytes → 201 `{size_bytes, sha256}`.
-pub async fn put(
+/// What has arrived.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Stored {
+    /// Number of bytes.
+    size_bytes: u64,
+    /// Their SHA-256, 64 hexadecimal digits in lower case.
+    sha256: String,
+}
+
+/// `PUT /v1/blobs/{link}`.
+pub(in crate::http) fn operation() -> Operation {
+    Operation::new(Method::PUT, "/v1/blobs/{link}", "put_blob", put)
+        .says(
+            "Send bytes to a link",
+            "Links come from uploads and from grants. A buyer's upload is written once; what an \
+             attempt was granted may be written again until it commits.",
+        )
+        .of(Tag::Files)
+        .by(Who::Bearer)
+        .takes_bytes()
+        .answers::<Stored>(201, "The bytes are stored.")
+        .refuses(&[
+            ProblemCode::InvalidRequest,
+            ProblemCode::LengthMismatch,
+            ProblemCode::BrokenOff,
+            ProblemCode::LinkInvalid,
+            ProblemCode::LinkExpired,
+            ProblemCode::NotFound,
+            ProblemCode::AlreadyStored,
+            ProblemCode::GrantClosed,
+            ProblemCode::TooLarge,
+            ProblemCode::ClockRegressed,
+        ])
+}
+
+async fn put(
     request: HttpRequest,
     state: web::Data<AppState>,
     link: web::Path<String>,
@@ -50,10 +87,10 @@ async fn receive(
     let stored = staged.stored();
     staged.make_room().await.map_err(|error| refuse(&error))?;
     place(state, &grant, staged).await?;
-    Ok(HttpResponse::Created().json(json!({
-        "size_bytes": stored.size_bytes,
-        "sha256": stored.sha256_hex(),
-    })))
+    Ok(HttpResponse::Created().json(Stored {
+        size_bytes: stored.size_bytes,
+        sha256: stored.sha256_hex(),
+    }))
 }
 
 fn declared_length(request: &HttpRequest) -> Result<Option<u64>, Problem> {

@@ -1,8 +1,9 @@
 //! Taking an object apart field by field, so that each complaint has a full path.
 
 use fencepost_domain::field::FieldError;
-use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Number, Value};
 
 /// The fields of one object that have not been taken yet.
 #[derive(Debug)]
@@ -88,7 +89,8 @@ impl Fields {
             bounds.start(),
             bounds.end()
         );
-        let number = self.optional::<i64>(name, &expected)?;
+        let number = self.optional::<Whole>(name, &expected)?;
+        let number = number.map(|Whole(number)| number);
         if let Some(number) = number.filter(|number| !bounds.contains(number)) {
             return Err(self.complaint(name, format!("must be {expected}, got {number}")));
         }
@@ -121,6 +123,29 @@ impl Fields {
             )),
         }
     }
+}
+
+/// A whole number, also if it is written with a point as in `3.0`: in JSON the two are one number.
+struct Whole(i64);
+
+impl<'de> Deserialize<'de> for Whole {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let number = Number::deserialize(deserializer)?;
+        let pointed = || number.as_f64().and_then(whole);
+        let whole = number.as_i64().or_else(pointed);
+        let whole = whole.ok_or_else(|| D::Error::custom("must be a whole number"));
+        whole.map(Self)
+    }
+}
+
+/// The whole number that a float is, as far as floats count one by one.
+fn whole(float: f64) -> Option<i64> {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    if float.fract() != 0.0 || float.abs() > EXACT {
+        return None;
+    }
+    // Such a float is written without a point or an exponent.
+    format!("{float:.0}").parse().ok()
 }
 
 /// What a value is, for a complaint; never the value itself, which may be long or secret.

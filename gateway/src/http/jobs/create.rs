@@ -6,22 +6,86 @@ use actix_web::http::header::LOCATION;
 use actix_web::{HttpRequest, HttpResponse, web};
 use fencepost_actors::batch::BatchError;
 use fencepost_domain::ids::{JobId, OrgId};
+use fencepost_domain::job::JobStatus;
 use fencepost_store::tx::submit_job::Submitted;
 use fencepost_store::views::JobView;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
-use super::{headers, order, view};
+use super::order_schema::JobOrder;
+use super::view::{Job, Links};
+use super::{headers, order};
 use crate::http::auth::Buyer;
 use crate::http::body::read_json;
+use crate::http::openapi::{Operation, Tag, Who};
 use crate::http::problem::{Problem, ProblemCode};
 use crate::http::state::AppState;
 
 /// How often a waiting create looks at its job.
 const LOOK: Duration = Duration::from_millis(500);
 
+/// A job that was queued just now, and could not be read back.
+#[derive(Debug, Serialize, JsonSchema)]
+struct JobReceipt {
+    /// Its id.
+    id: JobId,
+    /// Where it stood when it was made.
+    status: JobStatus,
+    /// What it holds.
+    money: Held,
+    /// Where to go from here.
+    links: Links,
+}
+
+/// What a new job holds.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Held {
+    /// The highest price that it can cost.
+    held_micros: i64,
+}
+
+/// A new job.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(untagged)]
+enum CreatedJob {
+    /// As it is now.
+    Job(Box<Job>),
+    /// The least that is known, if the database went away just after it was made.
+    Receipt(JobReceipt),
+}
+
+/// `POST /v1/jobs`.
+pub(in crate::http) fn operation() -> Operation {
+    let operation = Operation::post("/v1/jobs", "create_job", create)
+        .says(
+            "Ask for work",
+            "Queues a job, and holds the highest price that it can cost. With an `Idempotency-Key` it \
+             may be sent again without making another job.",
+        )
+        .of(Tag::Jobs)
+        .by(Who::Buyer);
+    let operation = headers::parameters()
+        .into_iter()
+        .fold(operation, Operation::reads);
+    operation
+        .takes(&JobOrder::example())
+        .answers::<CreatedJob>(201, "The job is queued.")
+        .with_header("Location")
+        .with_header("Preference-Applied")
+        .answers::<Job>(200, "The job that the same request made before.")
+        .with_header("Location")
+        .with_header("Preference-Applied")
+        .with_header(headers::REPLAYED)
+        .refuses(&[
+            ProblemCode::InsufficientFunds,
+            ProblemCode::UploadIncomplete,
+            ProblemCode::IdempotencyKeyReused,
+        ])
+}
+
 /// Queues a job and holds its price → 201 with the job and its links; 200 with the job that the same
 /// request made before, if it has an idempotency key.
-pub async fn create(
+async fn create(
     request: HttpRequest,
     buyer: Buyer,
     state: web::Data<AppState>,
@@ -34,8 +98,8 @@ pub async fn create(
     let new = order.id;
     let submitted = state.actors.shared().submit.call(order).await?;
     refusal(&submitted)?;
-    let (job, mut answer) = match submitted {
-        Submitted::Replayed { job } => (job, HttpResponse::Ok()),
+    let (job, mut answer) = match &submitted {
+        Submitted::Replayed { job } => (*job, HttpResponse::Ok()),
         _ => (new, HttpResponse::Created()),
     };
     if job == new {
@@ -50,10 +114,14 @@ pub async fn create(
         }
         None => state.actors.shared().job.call((buyer.org, job)).await,
     };
-    // The job exists: whatever goes wrong from here on must not look like a refusal.
-    let shown = match stored {
-        Ok(Some(stored)) => view::job(&stored, None),
-        Ok(None) | Err(_) => just_queued(job, &submitted),
+    // The job exists: whatever goes wrong from here on must not look like a refusal of a new one.
+    let shown = match (stored, submitted) {
+        (Ok(Some(stored)), _) => CreatedJob::Job(Box::new(Job::of(&stored, None))),
+        (Ok(None) | Err(_), Submitted::Queued { held_micros }) => {
+            CreatedJob::Receipt(just_queued(job, held_micros))
+        }
+        (Err(error), _) => return Err(error.into()),
+        (Ok(None), _) => return Err(Problem::not_found("job")),
     };
     Ok(answer
         .insert_header((LOCATION, format!("/v1/jobs/{job}")))
@@ -78,22 +146,14 @@ async fn ended(
     }
 }
 
-/// What is known of a job without asking again.
-fn just_queued(job: JobId, submitted: &Submitted) -> serde_json::Value {
-    let held_micros = match submitted {
-        Submitted::Queued { held_micros } => Some(*held_micros),
-        Submitted::Replayed { .. }
-        | Submitted::KeyReused
-        | Submitted::InsufficientCredit { .. }
-        | Submitted::UnknownUpload { .. }
-        | Submitted::IncompleteUpload { .. } => None,
-    };
-    json!({
-        "id": job,
-        "status": "queued",
-        "money": { "held_micros": held_micros },
-        "links": view::links(&job.to_string()),
-    })
+/// What is known of a new job without asking.
+fn just_queued(job: JobId, held_micros: i64) -> JobReceipt {
+    JobReceipt {
+        id: job,
+        status: JobStatus::Queued,
+        money: Held { held_micros },
+        links: Links::of(&job.to_string()),
+    }
 }
 
 /// What a create is refused with, if it is.

@@ -2,13 +2,24 @@
 
 use actix_web::{HttpResponse, web};
 
-use super::{job_id, view};
+use super::job_id;
+use super::view::Job;
 use crate::http::auth::Buyer;
-use crate::http::problem::Problem;
+use crate::http::openapi::{Operation, Tag, Who};
+use crate::http::problem::{Problem, ProblemCode};
 use crate::http::state::AppState;
 
-/// One job: how far it is, or why it waits.
-pub async fn get(
+/// `GET /v1/jobs/{job}`.
+pub(in crate::http) fn operation() -> Operation {
+    Operation::get("/v1/jobs/{job}", "get_job", get)
+        .says("One job", "How far it is, or why it waits.")
+        .of(Tag::Jobs)
+        .by(Who::Buyer)
+        .answers::<Job>(200, "The job.")
+        .refuses(&[ProblemCode::NotFound])
+}
+
+async fn get(
     buyer: Buyer,
     state: web::Data<AppState>,
     path: web::Path<String>,
@@ -22,5 +33,5 @@ pub async fn get(
     } else {
         None
     };
-    Ok(HttpResponse::Ok().json(view::job(&job, waiting.as_ref())))
+    Ok(HttpResponse::Ok().json(Job::of(&job, waiting.as_ref())))
 }

@@ -4,18 +4,34 @@ use std::time::Duration;
 
 use actix_web::HttpRequest;
 use fencepost_store::tx::submit_job::IdempotencyKey;
-use serde_json::Value;
+use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
+use crate::http::openapi::Parameter;
 use crate::http::problem::{Problem, ProblemCode};
 
 /// The header that names a request.
-pub(super) const IDEMPOTENCY_KEY: &str = "Idempotency-Key";
+pub(in crate::http) const IDEMPOTENCY_KEY: &str = "Idempotency-Key";
 /// The header of an answer that an earlier request made.
-pub(super) const REPLAYED: &str = "Idempotency-Replayed";
+pub(in crate::http) const REPLAYED: &str = "Idempotency-Replayed";
 const MAX_KEY_BYTES: usize = 255;
 /// The longest that a create waits for its job.
 const MAX_WAIT_SECONDS: u64 = 60;
+
+/// The headers of a create, as they are described.
+pub(super) fn parameters() -> [Parameter; 2] {
+    let key = json!({ "type": "string", "pattern": "^[ -~]{1,255}$" });
+    let about = "A name of your choice for this request. Sent again with the same body it is the same \
+        job: the first answer is 201, later ones 200. Remembered until a day after the job's end.";
+    let wait = format!(
+        "`wait=SECONDS`: answer when the job has ended or the time (at most {MAX_WAIT_SECONDS} s) is \
+         over. A preference that is not understood is ignored."
+    );
+    [
+        Parameter::header(IDEMPOTENCY_KEY, key, about),
+        Parameter::header("Prefer", json!({ "type": "string" }), wait),
+    ]
+}
 
 /// The request's name, with what `body` means: the same in another order of keys or with other
 /// spaces.
@@ -64,10 +80,8 @@ pub(super) fn wait(request: &HttpRequest) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
-    use actix_web::test::TestRequest;
-    use serde_json::json;
-
     use super::*;
+    use actix_web::test::TestRequest;
 
     fn key(headers: &[&str], body: &Value) -> Result<Option<IdempotencyKey>, Problem> {
         let request = headers.iter().fold(TestRequest::post(), |request, value| {

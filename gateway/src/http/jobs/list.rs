@@ -3,19 +3,63 @@
 use actix_web::{HttpRequest, HttpResponse, web};
 use fencepost_domain::job::JobStatus;
 use fencepost_store::views::JobFilter;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::json;
+use uuid::Uuid;
 
-use super::view;
+use super::view::Job;
 use crate::http::auth::Buyer;
-use crate::http::problem::Problem;
+use crate::http::openapi::{Operation, Parameter, Tag, Who};
+use crate::http::problem::{Problem, ProblemCode};
 use crate::http::query::Query;
 use crate::http::state::AppState;
 
 const DEFAULT_LIMIT: i64 = 50;
 const MAX_LIMIT: i64 = 100;
 
+/// A page of jobs.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Jobs {
+    /// Newest first.
+    jobs: Vec<Job>,
+    /// The `cursor` of the next page, if there is one.
+    next_cursor: Option<Uuid>,
+}
+
+/// `GET /v1/jobs`.
+pub(in crate::http) fn operation() -> Operation {
+    let limit = json!({
+        "type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT,
+    });
+    let cursor = json!({ "type": "string", "format": "uuid" });
+    let status = json!({
+        "type": "string", "enum": JobStatus::ALL.map(JobStatus::as_str),
+    });
+    Operation::get("/v1/jobs", "list_jobs", list)
+        .says(
+            "Your jobs, newest first",
+            "Page by page: the next one is at `cursor=next_cursor`.",
+        )
+        .of(Tag::Jobs)
+        .by(Who::Buyer)
+        .reads(Parameter::query("limit", limit, "How many."))
+        .reads(Parameter::query(
+            "cursor",
+            cursor,
+            "The `next_cursor` of an earlier answer.",
+        ))
+        .reads(Parameter::query(
+            "status",
+            status,
+            "Only jobs that stand so.",
+        ))
+        .answers::<Jobs>(200, "A page of jobs.")
+        .refuses(&[ProblemCode::InvalidRequest])
+}
+
 /// A page of jobs and, if there are more, the cursor of the next one.
-pub async fn list(
+async fn list(
     request: HttpRequest,
     buyer: Buyer,
     state: web::Data<AppState>,
@@ -30,8 +74,10 @@ pub async fn list(
         jobs.pop();
     }
     let next_cursor = jobs.last().filter(|_| has_more).map(|job| job.id);
-    let jobs: Vec<Value> = jobs.iter().map(|job| view::job(job, None)).collect();
-    Ok(HttpResponse::Ok().json(json!({ "jobs": jobs, "next_cursor": next_cursor })))
+    Ok(HttpResponse::Ok().json(Jobs {
+        jobs: jobs.iter().map(|job| Job::of(job, None)).collect(),
+        next_cursor,
+    }))
 }
 
 fn read_filter(query: &str) -> Result<JobFilter, Problem> {

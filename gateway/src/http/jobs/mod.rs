@@ -1,23 +1,17 @@
 //! `/v1/jobs`: what buyers ask for, and what became of it.
 
-mod attempts;
-mod cancel;
-mod create;
-mod get;
-mod headers;
-mod list;
+pub(super) mod artifacts;
+pub(super) mod attempts;
+pub(super) mod cancel;
+pub(super) mod create;
+pub(super) mod get;
+pub(super) mod headers;
+pub(super) mod list;
 mod order;
-mod output;
-mod quote;
+mod order_schema;
+pub(super) mod output;
+pub(super) mod quote;
 mod view;
-
-pub use attempts::{artifacts, attempts};
-pub use cancel::cancel;
-pub use create::create;
-pub use get::get;
-pub use list::list;
-pub use output::output;
-pub use quote::quote;
 
 pub(crate) use order::is_label;
 

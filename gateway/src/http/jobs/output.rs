@@ -7,11 +7,30 @@ use fencepost_store::views::OutputView;
 
 use super::job_id;
 use crate::http::auth::Buyer;
+use crate::http::openapi::{Operation, Tag, Who};
 use crate::http::problem::{Problem, ProblemCode};
 use crate::http::state::AppState;
 
+/// `GET /v1/jobs/{job}/output`.
+pub(in crate::http) fn operation() -> Operation {
+    Operation::get("/v1/jobs/{job}/output", "get_job_output", output)
+        .says(
+            "The output of a job",
+            "The verified output of the winning attempt, and never anything else.",
+        )
+        .of(Tag::Jobs)
+        .by(Who::Buyer)
+        .answers_nothing(302, "A link that expires.")
+        .with_header("Location")
+        .refuses(&[
+            ProblemCode::NotFound,
+            ProblemCode::NotReady,
+            ProblemCode::NoOutput,
+        ])
+}
+
 /// 302 to a link that expires, or 409 while (or because) there is no output.
-pub async fn output(
+async fn output(
     buyer: Buyer,
     state: web::Data<AppState>,
     path: web::Path<String>,

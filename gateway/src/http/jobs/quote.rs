@@ -3,17 +3,57 @@
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use fencepost_store::tx::quote_job::Quoted;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::create::refusal;
-use super::{order, view};
+use super::order;
+use super::order_schema::JobOrder;
+use super::view::Waits;
 use crate::http::auth::Buyer;
 use crate::http::body::read_json;
-use crate::http::problem::Problem;
+use crate::http::openapi::{Operation, Tag, Who};
+use crate::http::problem::{Problem, ProblemCode};
+use crate::http::services::Price;
 use crate::http::state::AppState;
 
+/// What a job would cost.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Quote {
+    /// The service.
+    service: String,
+    /// Its price.
+    price: Price,
+    /// The longest output that this is for.
+    max_output_seconds: u32,
+    /// The highest price, which would be held.
+    hold_micros: i64,
+    /// What the org has.
+    available_micros: i64,
+    /// Whether that covers the hold.
+    is_covered: bool,
+    /// The words that a device must have.
+    needs: Vec<String>,
+    /// Why it would wait now, as far as that can be said.
+    waiting: Option<Waits>,
+}
+
+/// `POST /v1/quotes`.
+pub(in crate::http) fn operation() -> Operation {
+    Operation::post("/v1/quotes", "quote_job", quote)
+        .says(
+            "What a job would cost",
+            "The body is that of a create, and so is what is refused; nothing is stored.",
+        )
+        .of(Tag::Money)
+        .by(Who::Buyer)
+        .takes(&JobOrder::example())
+        .answers::<Quote>(200, "The price, and whether the job could run now.")
+        .refuses(&[ProblemCode::UploadIncomplete])
+}
+
 /// Price terms, the hold, whether the balance covers it, and what a device must have.
-pub async fn quote(
+async fn quote(
     request: HttpRequest,
     buyer: Buyer,
     state: web::Data<AppState>,
@@ -35,17 +75,14 @@ pub async fn quote(
     };
     let asked = (buyer.org, lane.clone());
     let waiting = state.actors.shared().waiting.call(asked).await?;
-    Ok(HttpResponse::Ok().json(json!({
-        "service": service,
-        "price": {
-            "base_micros": terms.base_micros,
-            "per_minute_micros": terms.per_minute_micros,
-        },
-        "max_output_seconds": seconds,
-        "hold_micros": held_micros,
-        "available_micros": available_micros,
-        "is_covered": available_micros >= held_micros,
-        "needs": lane.split(' ').collect::<Vec<_>>(),
-        "waiting": waiting.as_ref().map(view::waiting),
-    })))
+    Ok(HttpResponse::Ok().json(Quote {
+        service,
+        price: Price::of(terms),
+        max_output_seconds: seconds,
+        hold_micros: held_micros,
+        available_micros,
+        is_covered: available_micros >= held_micros,
+        needs: lane.split(' ').map(str::to_owned).collect(),
+        waiting: waiting.as_ref().map(Waits::of),
+    }))
 }

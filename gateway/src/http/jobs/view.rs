@@ -1,139 +1,269 @@
-//! How jobs and attempts look from outside.
+//! How jobs look from outside.
 
+use std::collections::BTreeMap;
+
+use fencepost_domain::attempt::AttemptStatus;
+use fencepost_domain::failure::FailureCode;
+use fencepost_domain::job::JobStatus;
 use fencepost_domain::waiting::Waiting;
-use fencepost_store::views::{ArtifactView, AttemptView, EventView, JobView};
-use serde_json::{Map, Value, json};
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
+use fencepost_store::views::JobView;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value};
+use uuid::Uuid;
 
-/// A job, and why it waits if that was asked.
-pub(super) fn job(job: &JobView, waits: Option<&Waiting>) -> Value {
-    let delay = |until| json!({ "reason": "retry_delay", "until": at(until) });
-    json!({
-        "id": job.id,
-        "service": job.service,
-        "status": job.status,
-        "params": job.params,
-        "inputs": inputs(&job.inputs),
-        "metadata": job.metadata,
-        "phase": job.phase,
-        "percent": job.percent,
-        "waiting": job.wake_at.map(delay).or_else(|| waits.map(waiting)),
-        "attempts": job.attempts,
-        "charged_attempts": job.charged_attempts,
-        "max_attempts": job.max_attempts,
-        "deadline_at": at(job.admission_deadline),
-        "money": {
-            "held_micros": job.held_micros,
-            "captured_micros": job.captured_micros,
-            "released_micros": job.released_micros,
-        },
-        "failure": job.failure_code.as_ref().map(|code| json!({
-            "code": code,
-            "message": job.failure_message,
-        })),
-        "output": job.output_sha256.as_ref().map(|sha256| json!({
-            "sha256": sha256,
-            "size_bytes": job.output_size_bytes,
-            "duration_seconds": job.output_seconds,
-        })),
-        "created_at": at(job.created_at),
-        "ended_at": job.ended_at.map(at),
-        "links": links(&job.id.to_string()),
-    })
+use crate::http::openapi::Time;
+
+/// A job.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Job {
+    /// Its id.
+    id: Uuid,
+    /// The service that it asks for.
+    service: String,
+    /// Where it stands.
+    #[schemars(with = "JobStatus")]
+    status: String,
+    /// The parameters of the service, as they were sent.
+    #[schemars(with = "Map<String, Value>")]
+    params: Value,
+    /// Its inputs by name.
+    inputs: BTreeMap<String, Input>,
+    /// Your own words, as they were sent.
+    #[schemars(with = "Map<String, Value>")]
+    metadata: Value,
+    /// What its live attempt is doing.
+    #[schemars(with = "Option<AttemptStatus>")]
+    phase: Option<String>,
+    /// How much of the phase is done, 0 to 100, if its Mac can tell.
+    percent: Option<f32>,
+    /// Why it waits, if it does.
+    waiting: Option<Waits>,
+    /// How many attempts it has had.
+    attempts: i32,
+    /// How many of them count against `max_attempts`.
+    charged_attempts: i32,
+    /// How many may.
+    max_attempts: i32,
+    /// From then on it is not started again.
+    deadline_at: Time,
+    /// What it holds, and what became of that.
+    money: Money,
+    /// Why it failed.
+    failure: Option<Failure>,
+    /// What it made; at `links.output`.
+    output: Option<Output>,
+    /// When it was posted.
+    created_at: Time,
+    /// When it ended.
+    ended_at: Option<Time>,
+    /// Where to go from here.
+    links: Links,
 }
 
-/// Why a job waits.
-pub(super) fn waiting(why: &Waiting) -> Value {
-    let reason = why.as_str();
-    match why {
-        Waiting::OrgLimit { live, limit } => {
-            json!({ "reason": reason, "live_attempts": live, "limit": limit })
-        }
-        Waiting::NoCapableDevice { missing, away } => {
-            json!({ "reason": reason, "missing": missing, "devices_away": away })
-        }
-        Waiting::Paused | Waiting::NoFreeSlot => json!({ "reason": reason }),
-    }
+/// A file that a job works on.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Input {
+    /// The upload.
+    #[schemars(with = "Option<Uuid>")]
+    upload_id: Option<String>,
+    /// SHA-256 of its bytes, in hexadecimal.
+    sha256: Option<String>,
+    /// Number of its bytes.
+    size_bytes: Option<u64>,
+}
+
+/// Why a queued job does not run, as far as that can be said.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Waits {
+    /// `retry_delay`: it is tried again after a delay. `org_limit`: its org has as many attempts as it
+    /// may have. `no_capable_device`: no connected device can run it. `paused`: those that can get no
+    /// new work. `no_free_slot`: those that can are busy.
+    #[schemars(extend("enum" = [
+        "retry_delay", "org_limit", "no_capable_device", "paused", "no_free_slot",
+    ]))]
+    reason: &'static str,
+    /// Until when, if it is a delay.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    until: Option<Time>,
+    /// The org's live attempts, if they are the reason.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    live_attempts: Option<i64>,
+    /// The most that the org may have, if that is the reason.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limit: Option<i64>,
+    /// What the device that comes nearest lacks, if none can run it; empty if there are some, away.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    missing: Option<Vec<String>>,
+    /// Devices that could run it and are away, if no other can.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    devices_away: Option<i64>,
+}
+
+/// A job's money; what is held is captured or released, once.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Money {
+    /// What was held when it was posted.
+    held_micros: i64,
+    /// What it cost.
+    captured_micros: i64,
+    /// What was given back.
+    released_micros: i64,
+}
+
+/// Why something did not succeed.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Failure {
+    /// For programs.
+    #[schemars(with = "FailureCode")]
+    code: String,
+    /// For a person.
+    message: Option<String>,
+}
+
+/// A verified output.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Output {
+    /// SHA-256 of its bytes, in hexadecimal.
+    sha256: String,
+    /// Number of its bytes.
+    size_bytes: Option<i64>,
+    /// How long it is, which decided the price.
+    duration_seconds: Option<f64>,
 }
 
 /// Where to go from a job.
-pub(super) fn links(job: &str) -> Value {
-    json!({
-        "self": format!("/v1/jobs/{job}"),
-        "attempts": format!("/v1/jobs/{job}/attempts"),
-        "artifacts": format!("/v1/jobs/{job}/artifacts"),
-        "output": format!("/v1/jobs/{job}/output"),
-        "cancel": format!("/v1/jobs/{job}/cancel"),
-    })
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "JobLinks")]
+pub(super) struct Links {
+    #[serde(rename = "self")]
+    /// The job.
+    itself: String,
+    /// Its attempts.
+    attempts: String,
+    /// Its artifacts.
+    artifacts: String,
+    /// Its output.
+    output: String,
+    /// Where to cancel it.
+    cancel: String,
 }
 
-/// An attempt.
-pub(super) fn attempt(attempt: &AttemptView, events: &[EventView]) -> Value {
-    let events: Vec<Value> = events.iter().map(event).collect();
-    json!({
-        "id": attempt.id,
-        "attempt_number": attempt.attempt_number,
-        "device": { "id": attempt.device_id, "name": attempt.device_name },
-        "lease_epoch": attempt.lease_epoch,
-        "status": attempt.status,
-        "percent": attempt.percent,
-        "charged": attempt.charged,
-        "failure": attempt.failure_code.as_ref().map(|code| json!({
-            "code": code,
-            "message": attempt.failure_message,
-        })),
-        "leased_at": at(attempt.leased_at),
-        "ended_at": attempt.ended_at.map(at),
-        "events": events,
-    })
+impl Job {
+    /// A job, and why it waits if that was asked.
+    pub(super) fn of(job: &JobView, waits: Option<&Waiting>) -> Self {
+        let delay = |until| Waits {
+            until: Some(Time(until)),
+            ..Waits::because("retry_delay")
+        };
+        Self {
+            id: job.id,
+            service: job.service.clone(),
+            status: job.status.clone(),
+            params: job.params.clone(),
+            inputs: inputs(&job.inputs),
+            metadata: job.metadata.clone(),
+            phase: job.phase.clone(),
+            percent: job.percent,
+            waiting: job.wake_at.map(delay).or_else(|| waits.map(Waits::of)),
+            attempts: job.attempts,
+            charged_attempts: job.charged_attempts,
+            max_attempts: job.max_attempts,
+            deadline_at: Time(job.admission_deadline),
+            money: Money {
+                held_micros: job.held_micros,
+                captured_micros: job.captured_micros,
+                released_micros: job.released_micros,
+            },
+            failure: Failure::of(job.failure_code.as_ref(), job.failure_message.as_ref()),
+            output: job.output_sha256.clone().map(|sha256| Output {
+                sha256,
+                size_bytes: job.output_size_bytes,
+                duration_seconds: job.output_seconds,
+            }),
+            created_at: Time(job.created_at),
+            ended_at: job.ended_at.map(Time),
+            links: Links::of(&job.id.to_string()),
+        }
+    }
 }
 
-/// An event of an attempt's journal.
-fn event(event: &EventView) -> Value {
-    json!({
-        "seq": event.job_seq,
-        "kind": event.kind,
-        "payload": event.payload,
-        "at": at(event.recorded_at),
-    })
+impl Waits {
+    /// What is known of a reason.
+    pub(super) fn of(why: &Waiting) -> Self {
+        let known = Self::because(why.as_str());
+        match why {
+            Waiting::OrgLimit { live, limit } => Self {
+                live_attempts: Some(*live),
+                limit: Some(*limit),
+                ..known
+            },
+            Waiting::NoCapableDevice { missing, away } => Self {
+                missing: Some(missing.clone()),
+                devices_away: Some(*away),
+                ..known
+            },
+            Waiting::Paused | Waiting::NoFreeSlot => known,
+        }
+    }
+
+    fn because(reason: &'static str) -> Self {
+        Self {
+            reason,
+            until: None,
+            live_attempts: None,
+            limit: None,
+            missing: None,
+            devices_away: None,
+        }
+    }
 }
 
-/// An artifact.
-pub(super) fn artifact(artifact: &ArtifactView, url: Option<&str>) -> Value {
-    json!({
-        "seq": artifact.job_seq,
-        "name": artifact.name,
-        "attempt_id": artifact.attempt_id,
-        "attempt_number": artifact.attempt_number,
-        "sha256": artifact.sha256,
-        "size_bytes": artifact.size_bytes,
-        "at": at(artifact.recorded_at),
-        "url": url,
-    })
+impl Failure {
+    /// A failure that is stored.
+    pub(super) fn of(code: Option<&String>, message: Option<&String>) -> Option<Self> {
+        let code = code?.clone();
+        let message = message.cloned();
+        Some(Self { code, message })
+    }
+}
+
+impl Links {
+    /// The links of a job.
+    pub(super) fn of(job: &str) -> Self {
+        let of_job = |rest: &str| format!("/v1/jobs/{job}{rest}");
+        Self {
+            itself: of_job(""),
+            attempts: of_job("/attempts"),
+            artifacts: of_job("/artifacts"),
+            output: of_job("/output"),
+            cancel: of_job("/cancel"),
+        }
+    }
 }
 
 /// Inputs by name, without where we keep them.
-fn inputs(stored: &Value) -> Value {
+fn inputs(stored: &Value) -> BTreeMap<String, Input> {
     let inputs = stored.as_array().into_iter().flatten().filter_map(|input| {
         let name = input.get("name")?.as_str()?;
         let key = input.get("object_key")?.as_str()?;
-        let shown = json!({
-            "upload_id": key.strip_prefix("uploads/"),
-            "sha256": input.get("sha256"),
-            "size_bytes": input.get("size_bytes"),
-        });
+        let shown = Input {
+            upload_id: key.strip_prefix("uploads/").map(str::to_owned),
+            sha256: input
+                .get("sha256")
+                .and_then(Value::as_str)
+                .map(str::to_owned),
+            size_bytes: input.get("size_bytes").and_then(Value::as_u64),
+        };
         Some((name.to_owned(), shown))
     });
-    Value::Object(inputs.collect::<Map<_, _>>())
-}
-
-fn at(instant: OffsetDateTime) -> Option<String> {
-    instant.format(&Rfc3339).ok()
+    inputs.collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -143,6 +273,6 @@ mod tests {
             "name": "source", "object_key": format!("uploads/{id}"), "sha256": "ab", "size_bytes": 3,
         }]);
         let expected = json!({ "source": { "upload_id": id, "sha256": "ab", "size_bytes": 3 } });
-        assert_eq!(inputs(&stored), expected);
+        assert_eq!(json!(inputs(&stored)), expected);
     }
 }

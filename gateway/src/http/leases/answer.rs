@@ -1,84 +1,133 @@
 //! What a session would be told, as an HTTP answer. Refusals are problem+json with the wire's code and
 //! what to do about it.
 
-use actix_web::HttpResponse;
-use actix_web::http::StatusCode;
-use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use actix_web::http::header::{CACHE_CONTROL, HeaderValue};
+use actix_web::{HttpResponse, HttpResponseBuilder};
 use fencepost_actors::session::Told;
-use fencepost_protocol::{Code, Disposition, GatewayFrame};
-use serde_json::{Value, json};
+use fencepost_protocol::{Directive, GatewayFrame};
+use schemars::JsonSchema;
+use serde::Serialize;
 
-use crate::http::request_id;
+use crate::http::openapi::Time;
+use crate::http::problem::Problem;
+
+/// The lease goes on, unless the directive says stop.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Renewed {
+    /// The end of the lease, by our clock.
+    lease_expires_at: Time,
+    /// The rest of the lease, for a deadline on your own clock.
+    lease_remaining_ms: u64,
+    /// Whether to go on. At `stop` the job is being cancelled: stop, and end the lease.
+    directive: Directive,
+    /// Why to stop.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    /// Whether this answers an earlier request that had the same id.
+    replayed: bool,
+}
+
+/// An event or an artifact is stored.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Written {
+    /// Whether it was stored before.
+    replayed: bool,
+    /// Whether the lease that was named is live.
+    lease_live: bool,
+}
+
+/// A link.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct GrantedLink {
+    /// Where to read or write; absolute, or relative to this gateway.
+    #[schemars(extend("format" = "uri-reference"))]
+    url: String,
+    /// The object behind it.
+    object_key: String,
+    /// Whether this answers an earlier request that had the same id.
+    replayed: bool,
+}
+
+/// The output is verified and published.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Committed {
+    /// `succeeded`.
+    #[schemars(extend("const" = "succeeded"))]
+    status: &'static str,
+    /// Whether this is the stored answer to an earlier identical commit.
+    replayed: bool,
+}
+
+/// It is done.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Done {
+    /// Whether this is the stored answer to an earlier identical request.
+    replayed: bool,
+}
 
 /// The answer to a request about a lease.
-pub(super) fn answer(told: Told) -> HttpResponse {
+pub(super) fn answer(told: Told) -> Result<HttpResponse, Problem> {
     let Told { frame, replayed } = told;
-    match frame {
+    Ok(match frame {
         GatewayFrame::Rejected {
             code,
             retry_after_ms,
             message,
             ..
-        } => refusal(code, message.as_deref(), retry_after_ms),
-        GatewayFrame::CommitRejected { code, message } => refusal(code, Some(&message), None),
-        GatewayFrame::EventOk { .. } | GatewayFrame::ArtifactOk { .. } if !replayed => {
-            HttpResponse::Created().json(body(&frame, replayed))
+        } => return Err(Problem::of_lease(code, message, retry_after_ms)),
+        GatewayFrame::CommitRejected { code, message } => {
+            return Err(Problem::of_lease(code, Some(message), None));
         }
-        GatewayFrame::CommitOk { replayed: stored } => HttpResponse::Ok()
-            .json(json!({ "status": "succeeded", "replayed": stored || replayed })),
+        GatewayFrame::EventOk { lease_live, .. } | GatewayFrame::ArtifactOk { lease_live, .. } => {
+            let mut response = if replayed {
+                private(HttpResponse::Ok())
+            } else {
+                HttpResponse::Created()
+            };
+            response.json(Written {
+                replayed,
+                lease_live,
+            })
+        }
+        GatewayFrame::CommitOk { replayed: stored } => HttpResponse::Ok().json(Committed {
+            status: "succeeded",
+            replayed: stored || replayed,
+        }),
         GatewayFrame::Done {
             replayed: stored, ..
-        } => HttpResponse::Ok().json(json!({ "replayed": stored || replayed })),
-        frame => HttpResponse::Ok()
-            .insert_header((CACHE_CONTROL, HeaderValue::from_static("no-store")))
-            .json(body(&frame, replayed)),
-    }
+        } => HttpResponse::Ok().json(Done {
+            replayed: stored || replayed,
+        }),
+        GatewayFrame::ProgressOk {
+            lease_expires_at,
+            lease_remaining_ms,
+            directive,
+            reason,
+        } => private(HttpResponse::Ok()).json(Renewed {
+            lease_expires_at: Time(lease_expires_at),
+            lease_remaining_ms,
+            directive,
+            reason,
+            replayed,
+        }),
+        GatewayFrame::Granted { url, object_key } => {
+            private(HttpResponse::Ok()).json(GrantedLink {
+                url,
+                object_key,
+                replayed,
+            })
+        }
+        frame => return Err(Problem::internal(&Unexpected(frame))),
+    })
 }
 
-/// The frame's own fields.
-pub(super) fn body(frame: &GatewayFrame, replayed: bool) -> Value {
-    // Frames are made of what JSON can hold, so this cannot fail.
-    let mut body = serde_json::to_value(frame).unwrap_or_default();
-    if let Some(fields) = body.as_object_mut() {
-        fields.remove("type");
-        fields.insert("replayed".to_owned(), replayed.into());
-    }
-    body
-}
-
-/// A refusal. All are conflicts, but for our own trouble.
-pub(super) fn refusal(
-    code: Code,
-    detail: Option<&str>,
-    retry_after_ms: Option<u64>,
-) -> HttpResponse {
-    let status = match code {
-        Code::Busy => StatusCode::SERVICE_UNAVAILABLE,
-        _ => StatusCode::CONFLICT,
-    };
-    let disposition = code.disposition();
-    let title = match disposition {
-        Disposition::Stop => "The lease is not yours, or its end is another",
-        Disposition::Retry => "Ask again",
-        Disposition::Fix => "The request is wrong",
-    };
-    let mut problem = json!({
-        "type": format!("urn:fencepost:problem:{}", code.as_str()),
-        "title": title,
-        "status": status.as_u16(),
-        "code": code.as_str(),
-        "detail": detail.unwrap_or(title),
-        "disposition": disposition,
-        "retryable": disposition == Disposition::Retry,
-        "request_id": request_id::current(),
-    });
-    let mut response = HttpResponse::build(status);
-    if let Some(after_ms) = retry_after_ms {
-        problem["retry_after_ms"] = after_ms.into();
-        let seconds = after_ms.div_ceil(1_000).max(1);
-        response.insert_header((RETRY_AFTER, seconds.to_string()));
-    }
+/// An answer that nobody should keep.
+pub(super) fn private(mut response: HttpResponseBuilder) -> HttpResponseBuilder {
+    response.insert_header((CACHE_CONTROL, HeaderValue::from_static("no-store")));
     response
-        .insert_header((CONTENT_TYPE, "application/problem+json"))
-        .body(problem.to_string())
 }
+
+/// A frame that is never told to a caller without a session.
+#[derive(Debug, thiserror::Error)]
+#[error("a request about a lease was answered by a frame for sessions: {0:?}")]
+struct Unexpected(GatewayFrame);

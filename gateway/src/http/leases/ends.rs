@@ -5,14 +5,29 @@ use fencepost_domain::field::FieldError;
 use fencepost_domain::ids::RequestId;
 use fencepost_protocol::{AgentFrame, OutputDeclaration};
 
-use super::answer::answer;
+use super::about_lease;
+use super::answer::{Committed, Done, answer};
 use super::reading::{Asked, SECRET, check_sha256};
-use crate::http::problem::Problem;
+use super::schema::{NewCommit, NewFailure, NewRelease};
+use crate::http::openapi::Operation;
+use crate::http::problem::{Problem, ProblemCode};
+
+/// `POST /v1/provider/leases/{attempt}/commit`.
+pub(super) fn commit_operation() -> Operation {
+    about_lease::<_, _, _, Committed>(
+        "/v1/provider/leases/{attempt}/commit",
+        "commit_output",
+        commit,
+        &NewCommit::example(),
+        &[ProblemCode::CommitConflict, ProblemCode::BuyerCancelled, ProblemCode::VerificationFailed, ProblemCode::UploadFailed, ProblemCode::Internal, ProblemCode::Verifying, ProblemCode::RequestConflict],
+    )
+    .says("Commit the output", "200 once the output has been verified; 409 `verifying` while it is (send the same again); 409 with disposition `stop` when the job does not get it.")
+}
 
 /// `{request_id, job_id, lease_epoch, commit_token, output: {sha256, size_bytes, object_key}}` → 200
 /// `{status: succeeded, replayed}` once the output has been verified; 409 `verifying` with disposition
 /// `retry` while it is; 409 with disposition `stop` when the job does not get it.
-pub(super) async fn commit(mut asked: Asked) -> Result<HttpResponse, Problem> {
+async fn commit(mut asked: Asked) -> Result<HttpResponse, Problem> {
     let id = asked.request_id()?;
     let commit_token = asked.secret()?;
     let output = output(&mut asked)?;
@@ -41,8 +56,23 @@ fn output(asked: &mut Asked) -> Result<OutputDeclaration, FieldError> {
     })
 }
 
+/// `POST /v1/provider/leases/{attempt}/fail`.
+pub(super) fn fail_operation() -> Operation {
+    about_lease::<_, _, _, Done>(
+        "/v1/provider/leases/{attempt}/fail",
+        "fail_attempt",
+        fail,
+        &NewFailure::example(),
+        &[ProblemCode::CommitConflict, ProblemCode::RequestConflict],
+    )
+    .says(
+        "Say that the work cannot be done",
+        "Whether it is tried again is decided here, not by the device.",
+    )
+}
+
 /// `{request_id, job_id, lease_epoch, commit_token, failure_code, message?}` → 200 `{replayed}`.
-pub(super) async fn fail(mut asked: Asked) -> Result<HttpResponse, Problem> {
+async fn fail(mut asked: Asked) -> Result<HttpResponse, Problem> {
     let id = asked.request_id()?;
     let commit_token = asked.secret()?;
     let failure_code = asked.fields.required("failure_code", "a failure code")?;
@@ -56,10 +86,22 @@ pub(super) async fn fail(mut asked: Asked) -> Result<HttpResponse, Problem> {
     asked.ask(id, frame).await
 }
 
+/// `POST /v1/provider/leases/{attempt}/release`.
+pub(super) fn release_operation() -> Operation {
+    about_lease::<_, _, _, Done>(
+        "/v1/provider/leases/{attempt}/release",
+        "release_lease",
+        release,
+        &NewRelease::example(),
+        &[ProblemCode::CommitConflict, ProblemCode::RequestConflict],
+    )
+    .says("Give a lease back", "The job waits again, uncharged. With `claim_request_id` in the place of the secret for a claim whose answer never arrived, as long as nothing has been said under its epoch.")
+}
+
 /// `{request_id, job_id, lease_epoch, commit_token, reason?}` → 200 `{replayed}`. With
 /// `claim_request_id` in the place of the secret for a claim whose answer never arrived, as long as
 /// nothing has been said under its epoch.
-pub(super) async fn release(mut asked: Asked) -> Result<HttpResponse, Problem> {
+async fn release(mut asked: Asked) -> Result<HttpResponse, Problem> {
     let id = asked.request_id()?;
     let commit_token = asked.fields.optional("commit_token", SECRET)?;
     let claim_request: Option<RequestId> = asked
@@ -82,7 +124,7 @@ pub(super) async fn release(mut asked: Asked) -> Result<HttpResponse, Problem> {
     );
     fields.finish()?;
     let outside = state.actors.outside();
-    Ok(answer(match (commit_token, claim_request) {
+    answer(match (commit_token, claim_request) {
         (Some(commit_token), None) => {
             let frame = AgentFrame::Release {
                 lease,
@@ -97,5 +139,5 @@ pub(super) async fn release(mut asked: Asked) -> Result<HttpResponse, Problem> {
         }
         (None, None) => return Err(neither.into()),
         (Some(_), Some(_)) => return Err(both.into()),
-    }))
+    })
 }

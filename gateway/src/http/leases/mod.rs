@@ -8,24 +8,56 @@ mod claim;
 mod ends;
 mod reading;
 mod records;
+mod schema;
 mod work;
 
-use actix_web::web::{self, ServiceConfig};
+use actix_web::{FromRequest, Handler, Responder};
+use schemars::JsonSchema;
+use serde::Serialize;
 
-use super::resource;
+use super::openapi::{Operation, Tag, Who};
+use super::problem::ProblemCode;
 
-/// Every address of leases.
-pub(super) fn routes(config: &mut ServiceConfig) {
-    let of_lease = |operation| resource(&format!("/v1/provider/leases/{{attempt}}/{operation}"));
-    config
-        .service(resource("/v1/provider/leases").route(web::post().to(claim::claim)))
-        .service(of_lease("progress").route(web::post().to(work::progress)))
-        .service(of_lease("renew").route(web::post().to(work::renew)))
-        .service(of_lease("grants").route(web::post().to(work::grant)))
-        .service(of_lease("events").route(web::post().to(records::event)))
-        .service(of_lease("artifacts").route(web::post().to(records::artifact)))
-        .service(of_lease("retain").route(web::post().to(records::retain)))
-        .service(of_lease("commit").route(web::post().to(ends::commit)))
-        .service(of_lease("fail").route(web::post().to(ends::fail)))
-        .service(of_lease("release").route(web::post().to(ends::release)));
+/// Every operation on leases.
+pub(super) fn operations() -> Vec<Operation> {
+    vec![
+        claim::operation(),
+        work::progress_operation(),
+        work::renew_operation(),
+        work::grant_operation(),
+        records::event_operation(),
+        records::artifact_operation(),
+        records::retain_operation(),
+        ends::commit_operation(),
+        ends::fail_operation(),
+        ends::release_operation(),
+    ]
+}
+
+/// What all requests about one lease have in common.
+fn about_lease<F, Args, B, A>(
+    path: &'static str,
+    id: &'static str,
+    handler: F,
+    example: &B,
+    conflicts: &[ProblemCode],
+) -> Operation
+where
+    F: Handler<Args>,
+    Args: FromRequest + 'static,
+    F::Output: Responder + 'static,
+    B: Serialize + JsonSchema,
+    A: JsonSchema,
+{
+    Operation::post(path, id, handler)
+        .of(Tag::Provider)
+        .by(Who::Device)
+        .takes(example)
+        .answers::<A>(200, "Done, or done before.")
+        .refuses_as(
+            409,
+            &[ProblemCode::ClockRegressed, ProblemCode::InvalidRequest],
+        )
+        .refuses_as(409, conflicts)
+        .refuses(&[ProblemCode::Busy])
 }

@@ -79,14 +79,14 @@ impl Asked {
     ) -> Result<HttpResponse, Problem> {
         self.fields.finish()?;
         let outside = self.state.actors.outside();
-        Ok(answer(outside.ask(self.device, id, frame).await))
+        answer(outside.ask(self.device, id, frame).await)
     }
 
     /// The same for what is known by what it says.
     pub(super) async fn record(self, frame: AgentFrame) -> Result<HttpResponse, Problem> {
         self.fields.finish()?;
         let outside = self.state.actors.outside();
-        Ok(answer(outside.record(self.device, frame).await))
+        answer(outside.record(self.device, frame).await)
     }
 
     /// What the device calls the request.

@@ -4,14 +4,29 @@ use actix_web::HttpResponse;
 use fencepost_domain::duration::LeaseDuration;
 use fencepost_protocol::AgentFrame;
 
-use super::answer::answer;
+use super::about_lease;
+use super::answer::{GrantedLink, Renewed, answer};
 use super::reading::Asked;
-use crate::http::problem::Problem;
+use super::schema::{NewGrant, NewProgress, NewRenewal};
+use crate::http::openapi::Operation;
+use crate::http::problem::{Problem, ProblemCode};
+
+/// `POST /v1/provider/leases/{attempt}/progress`.
+pub(super) fn progress_operation() -> Operation {
+    about_lease::<_, _, _, Renewed>(
+        "/v1/provider/leases/{attempt}/progress",
+        "report_progress",
+        progress,
+        &NewProgress::example(),
+        &[ProblemCode::LeaseConflict, ProblemCode::RequestConflict],
+    )
+    .says("Say how far the work is", "Renews the lease, and never shortens it. At `directive: stop` the job is being cancelled: stop, and end the lease.")
+}
 
 /// `{request_id, job_id, lease_epoch, phase, percent?, detail?}` → 200
 /// `{lease_expires_at, lease_remaining_ms, directive, reason?, replayed}`. Renews the lease, and never
 /// shortens it. At `directive: stop` the job is being cancelled: stop, and end the lease.
-pub(super) async fn progress(mut asked: Asked) -> Result<HttpResponse, Problem> {
+async fn progress(mut asked: Asked) -> Result<HttpResponse, Problem> {
     let id = asked.request_id()?;
     let phases = "leased, downloading, running or uploading";
     let phase = asked.fields.required("phase", phases)?;
@@ -30,10 +45,25 @@ pub(super) async fn progress(mut asked: Asked) -> Result<HttpResponse, Problem> 
     asked.ask(id, frame).await
 }
 
+/// `POST /v1/provider/leases/{attempt}/renew`.
+pub(super) fn renew_operation() -> Operation {
+    about_lease::<_, _, _, Renewed>(
+        "/v1/provider/leases/{attempt}/renew",
+        "renew_lease",
+        renew,
+        &NewRenewal::example(),
+        &[ProblemCode::LeaseConflict, ProblemCode::RequestConflict],
+    )
+    .says(
+        "Renew a lease",
+        "One that would not extend it is refused, and changes nothing.",
+    )
+}
+
 /// `{request_id, job_id, lease_epoch, lease_ms?}` → 200 as for progress. The lease is to run for
 /// `lease_ms` from now on, by default as long as leases are. One that would not extend it is refused,
 /// and changes nothing.
-pub(super) async fn renew(mut asked: Asked) -> Result<HttpResponse, Problem> {
+async fn renew(mut asked: Asked) -> Result<HttpResponse, Problem> {
     let id = asked.request_id()?;
     let longest = asked.state.store.settings().lease_ttl.micros() / 1_000;
     let length_ms = asked.fields.integer("lease_ms", 1..=longest.max(1))?;
@@ -49,12 +79,31 @@ pub(super) async fn renew(mut asked: Asked) -> Result<HttpResponse, Problem> {
     } = asked;
     fields.finish()?;
     let outside = state.actors.outside();
-    Ok(answer(outside.renew(device, id, lease, length).await))
+    answer(outside.renew(device, id, lease, length).await)
+}
+
+/// `POST /v1/provider/leases/{attempt}/grants`.
+pub(super) fn grant_operation() -> Operation {
+    about_lease::<_, _, _, GrantedLink>(
+        "/v1/provider/leases/{attempt}/grants",
+        "grant_link",
+        grant,
+        &NewGrant::example(),
+        &[
+            ProblemCode::LeaseConflict,
+            ProblemCode::RequestConflict,
+            ProblemCode::InvalidRequest,
+        ],
+    )
+    .says(
+        "Get a link",
+        "A link to `get` an input by its name, or to `put` the `output` or an artifact.",
+    )
 }
 
 /// `{request_id, job_id, lease_epoch, name, direction}` → 200 `{url, object_key, replayed}`: a link
 /// to `get` an input by its name, or to `put` the `output` or an artifact.
-pub(super) async fn grant(mut asked: Asked) -> Result<HttpResponse, Problem> {
+async fn grant(mut asked: Asked) -> Result<HttpResponse, Problem> {
     let id = asked.request_id()?;
     let name = asked.fields.required("name", "a name")?;
     let direction: String = asked.fields.required("direction", "get or put")?;

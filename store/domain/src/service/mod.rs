@@ -7,7 +7,7 @@ pub mod transcode;
 
 use std::collections::BTreeSet;
 
-use schemars::{JsonSchema, Schema};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -53,11 +53,20 @@ impl ServiceName {
         }
     }
 
-    /// JSON Schema of the service's parameters.
+    /// JSON Schema of the service's parameters, complete in itself.
     pub fn params_schema(self) -> Schema {
+        let generator = SchemaGenerator::default();
         match self {
-            Self::TranscodeV1 => schemars::schema_for!(TranscodeParams),
-            Self::NoopV1 => schemars::schema_for!(NoopParams),
+            Self::TranscodeV1 => generator.into_root_schema_for::<TranscodeParams>(),
+            Self::NoopV1 => generator.into_root_schema_for::<NoopParams>(),
+        }
+    }
+
+    /// The same as a part of a larger document, whose definitions `generator` collects.
+    pub fn params_schema_in(self, generator: &mut SchemaGenerator) -> Schema {
+        match self {
+            Self::TranscodeV1 => generator.subschema_for::<TranscodeParams>(),
+            Self::NoopV1 => generator.subschema_for::<NoopParams>(),
         }
     }
 
@@ -124,9 +133,12 @@ impl ServiceParams {
 ///
 /// The agent states a capability only after it ran it once (an encoder that lists itself may still
 /// refuse to open).
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(transparent)]
-pub struct Capability(pub String);
+#[schemars(inline)]
+pub struct Capability(#[schemars(regex(pattern = "^[!-~]{1,100}$"))] pub String);
 
 impl Capability {
     /// A capability by its word.

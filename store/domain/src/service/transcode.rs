@@ -27,11 +27,11 @@ pub struct TranscodeParams {
     pub codec: VideoCodec,
     /// Output width in pixels: even, 2 to 4096.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 2, max = 4096))]
+    #[schemars(range(min = 2, max = 4096), extend("multipleOf" = 2))]
     pub width: Option<u32>,
     /// Output height in pixels: even, 2 to 2160.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 2, max = 2160))]
+    #[schemars(range(min = 2, max = 2160), extend("multipleOf" = 2))]
     pub height: Option<u32>,
     /// Constant output frame rate, 1 to 120. Left out: the source's timing is kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,0 +1,157 @@
+//! What an order looks like, for the description of the API. [`super::order`] reads it, and has the
+//! better words for what is wrong; a test compares the two.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use fencepost_domain::ids::UploadId;
+use fencepost_domain::service::ServiceName;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+/// A job as a buyer orders it.
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+pub(super) struct JobOrder(Shape);
+
+/// The fields of an order, whatever its service.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Shape {
+    /// The service, such as `transcode.v1`.
+    service: &'static str,
+    /// Its parameters.
+    params: Option<Map<String, Value>>,
+    /// Its inputs by name.
+    inputs: Option<BTreeMap<String, InputOrder>>,
+    /// How many attempts may be charged before the job fails; left out: 3, unless the operator chose
+    /// otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 10))]
+    max_attempts: Option<u8>,
+    /// It is not started again after so many seconds; left out: a day.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 86_400))]
+    deadline_seconds: Option<u32>,
+    /// A head start in the queue (none, ten minutes, half an hour), so that nothing waits for ever;
+    /// left out: `normal`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("enum" = ["low", "normal", "high", null]))]
+    priority: Option<&'static str>,
+    /// What it must not exceed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limits: Option<LimitsOrder>,
+    /// Where it may run; left out: anywhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    placement: Option<PlacementOrder>,
+    /// Words of your own, at most 16 KiB of JSON. We keep them and show them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metadata: Option<Map<String, Value>>,
+}
+
+/// A file to work on.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct InputOrder {
+    /// An upload of your org whose bytes have arrived.
+    upload_id: UploadId,
+}
+
+/// What a job must not exceed.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct LimitsOrder {
+    /// The longest output, which decides what is held; left out: 600.
+    #[schemars(range(min = 1, max = 86_400))]
+    max_output_seconds: Option<u32>,
+}
+
+/// Where a job may run.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct PlacementOrder {
+    /// On any device, or on your org's own.
+    #[schemars(extend("enum" = ["shared", "own"]))]
+    kind: &'static str,
+    /// Words that the device must have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 10), inner(regex(pattern = "^[a-z0-9._-]{1,63}$")))]
+    labels: Option<Vec<String>>,
+}
+
+impl JobOrder {
+    /// An order that is right.
+    pub(super) fn example() -> Self {
+        let upload = UploadId(Uuid::from_u128(0x019a_df00_0000_7000_8000_0000_0000_0001));
+        let source = InputOrder { upload_id: upload };
+        let object = |value: Value| value.as_object().cloned();
+        Self(Shape {
+            service: ServiceName::TranscodeV1.as_str(),
+            params: object(json!({ "codec": "h264", "height": 720 })),
+            inputs: Some(BTreeMap::from([("source".to_owned(), source)])),
+            limits: Some(LimitsOrder {
+                max_output_seconds: Some(600),
+            }),
+            placement: Some(PlacementOrder {
+                kind: "shared",
+                labels: None,
+            }),
+            priority: Some("normal"),
+            metadata: object(json!({ "order": "42" })),
+            ..Shape::default()
+        })
+    }
+}
+
+impl JsonSchema for JobOrder {
+    fn schema_name() -> Cow<'static, str> {
+        "JobOrder".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let services = ServiceName::ALL
+            .into_iter()
+            .filter(|service| !service.is_for_tests());
+        let kinds: Vec<Schema> = services
+            .map(|service| of_service(service, generator))
+            .collect();
+        let mut schema = Shape::json_schema(generator);
+        schema.insert(
+            "description".to_owned(),
+            "A job as a buyer orders it.".into(),
+        );
+        schema.insert("oneOf".to_owned(), json!(kinds));
+        schema
+    }
+}
+
+/// What an order of this service has to say, and what it may.
+fn of_service(service: ServiceName, generator: &mut SchemaGenerator) -> Schema {
+    let input = generator.subschema_for::<InputOrder>();
+    let names = service.input_names();
+    let inputs: Map<String, Value> = names
+        .iter()
+        .map(|name| ((*name).to_owned(), json!(input)))
+        .collect();
+    let needs_params = service.params_schema().get("required").is_some();
+    let mut required = vec!["service"];
+    required.extend(needs_params.then_some("params"));
+    required.extend((!names.is_empty()).then_some("inputs"));
+    json_schema!({
+        "title": service.as_str(),
+        "description": service.summary(),
+        "properties": {
+            "service": { "const": service.as_str() },
+            "params": service.params_schema_in(generator),
+            "inputs": {
+                "type": "object",
+                "properties": inputs,
+                "required": names,
+                "additionalProperties": false,
+            },
+        },
+        "required": required,
+    })
+}
