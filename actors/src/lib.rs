@@ -9,6 +9,7 @@
 //! ├─ Sweeper     leases, graces, delays, deadlines that are over; re-reads the sessions
 //! ├─ Timekeeper  the mark of Postgres's clock, and whether the clock is to be believed
 //! ├─ Collector   deletes what ended attempts left in the object store
+//! ├─ Announcer   reads for all who watch jobs, and tells each what is new
 //! └─ DeviceSession (one per socket, never restarted: the device reconnects)
 //! ```
 //!
@@ -26,6 +27,7 @@
 //! one turn of the session**, and only for a `FinalizedAttempt`, which the store alone can build.
 #![warn(missing_docs)]
 
+pub mod announcer;
 pub mod batch;
 pub mod collector;
 pub mod finalizer;

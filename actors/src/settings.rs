@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use fencepost_protocol::Intervals;
 
+use crate::announcer::WatchLimits;
+
 /// Periods and bounds.
 #[derive(Debug, Clone)]
 pub struct ActorSettings {
@@ -19,6 +21,8 @@ pub struct ActorSettings {
     pub verifications: usize,
     /// The largest output that an agent may send, in bytes.
     pub max_output_bytes: u64,
+    /// How many may watch jobs.
+    pub watching: WatchLimits,
 }
 
 impl Default for ActorSettings {
@@ -37,6 +41,10 @@ impl Default for ActorSettings {
             verification_renewal: Duration::from_secs(20),
             verifications: 2,
             max_output_bytes: 64 << 30,
+            watching: WatchLimits {
+                streams: 1_000,
+                per_org: 100,
+            },
         }
     }
 }

@@ -14,7 +14,9 @@ use fencepost_store::tx::cancel_job::Cancelled;
 use fencepost_store::tx::record_progress::Progress;
 use fencepost_store::{Store, StoreError};
 use serde_json::{Value, json};
+use tokio::sync::mpsc;
 
+use crate::announcer::{self, Announcer, Listen, ListenRefusal, Told};
 use crate::batch::{BatchCall, Batcher};
 use crate::collector::{self, Collector};
 use crate::finalizer::{BeginCall, EndCall, EndSessionCall, Finalizer, FinalizerLinks, SettleCall};
@@ -65,6 +67,7 @@ pub struct ActorSystem {
     sweeper: Handle<Sweeper>,
     collector: Handle<Collector>,
     timekeeper: Handle<Timekeeper>,
+    announcer: Handle<Announcer>,
     clock: ClockHealth,
     sessions: actix::ArbiterHandle,
     shared: SharedCalls,
@@ -92,25 +95,15 @@ impl ActorSystem {
         let clock = ClockHealth::default();
         let clock_health = LoopHealth::new("timekeeper", timekeeper::PERIOD);
         let timekeeper = start_timekeeper(&core, &store, &clock, &clock_health);
+        let announce_health = LoopHealth::new("announcer", announcer::HEALTH_PERIOD);
+        let announcer = start_announcer(&sessions, &store, &settings, &announce_health);
         let registry = supervise("registry", &core, Registry::default);
         let most = settings.verifications;
         let verifier = supervise("verifier", &checking, move || {
             Verifier::new(artifacts.clone(), tools.clone(), most)
         });
-        let finalizer = {
-            let links = FinalizerLinks {
-                store: store.clone(),
-                begin: batcher(&core, BeginCall(store.clone())),
-                settle: batcher(&core, SettleCall(store.clone())),
-                end: batcher(&core, EndCall(store.clone())),
-                end_session: batcher(&core, EndSessionCall(store.clone())),
-                verifier: verifier.clone(),
-                registry: registry.clone(),
-                matcher: Arc::clone(&matcher_cell),
-                settings: settings.clone(),
-            };
-            supervise("finalizer", &core, move || Finalizer::new(links.clone()))
-        };
+        let near = (&store, &registry, &verifier);
+        let finalizer = start_finalizer(&core, near, &matcher_cell, &settings);
         let near = SweeperLinks {
             store: store.clone(),
             finalizer: finalizer.clone(),
@@ -133,7 +126,13 @@ impl ActorSystem {
             registry,
             settings,
         };
-        let loops = vec![sweep_health, match_health, clock_health, collect_health];
+        let loops = vec![
+            sweep_health,
+            match_health,
+            clock_health,
+            collect_health,
+            announce_health,
+        ];
         Self {
             outside: Outside::new(near.clone(), sweeper.clone()),
             near,
@@ -141,6 +140,7 @@ impl ActorSystem {
             sweeper,
             collector,
             timekeeper,
+            announcer,
             clock,
             sessions: sessions.handle(),
             shared,
@@ -195,6 +195,13 @@ impl ActorSystem {
         self.job_submitted();
     }
 
+    /// Tells what becomes of a job, to whoever may listen.
+    pub async fn listen(&self, listen: Listen) -> Result<mpsc::Receiver<Told>, ListenRefusal> {
+        let listening = self.announcer.addr().send(listen).timeout(ASK_LIMIT).await;
+        // It is being built again, or has a very long queue.
+        listening.unwrap_or(Err(ListenRefusal::Full))
+    }
+
     /// The loops and when they last came round.
     pub fn loops(&self) -> &[LoopHealth] {
         &self.loops
@@ -216,6 +223,7 @@ impl ActorSystem {
             "sweeper": ask(&self.sweeper.addr()).await,
             "timekeeper": ask(&self.timekeeper.addr()).await,
             "collector": ask(&self.collector.addr()).await,
+            "announcer": ask(&self.announcer.addr()).await,
         })
     }
 
@@ -225,6 +233,7 @@ impl ActorSystem {
         if self.near.matcher.try_send(ShutDown).is_err()
             || self.sweeper.try_send(ShutDown).is_err()
             || self.timekeeper.try_send(ShutDown).is_err()
+            || self.announcer.try_send(ShutDown).is_err()
         {
             tracing::warn!("not every loop could be told; the process ends all the same");
         }
@@ -265,6 +274,18 @@ impl ActorSystem {
     }
 }
 
+fn start_announcer(
+    arbiter: &Arbiter,
+    store: &Store,
+    settings: &ActorSettings,
+    health: &LoopHealth,
+) -> Handle<Announcer> {
+    let (store, limits, health) = (store.clone(), settings.watching, health.clone());
+    supervise("announcer", arbiter, move || {
+        Announcer::new(store.clone(), limits, health.clone())
+    })
+}
+
 fn start_collector(
     arbiter: &Arbiter,
     store: &Store,
@@ -275,6 +296,26 @@ fn start_collector(
     supervise("collector", arbiter, move || {
         Collector::new(store.clone(), artifacts.clone(), health.clone())
     })
+}
+
+fn start_finalizer(
+    core: &Arbiter,
+    (store, registry, verifier): (&Store, &Handle<Registry>, &Handle<Verifier>),
+    matcher: &Arc<OnceLock<Handle<Matcher>>>,
+    settings: &ActorSettings,
+) -> Handle<Finalizer> {
+    let links = FinalizerLinks {
+        store: store.clone(),
+        begin: batcher(core, BeginCall(store.clone())),
+        settle: batcher(core, SettleCall(store.clone())),
+        end: batcher(core, EndCall(store.clone())),
+        end_session: batcher(core, EndSessionCall(store.clone())),
+        verifier: verifier.clone(),
+        registry: registry.clone(),
+        matcher: Arc::clone(matcher),
+        settings: settings.clone(),
+    };
+    supervise("finalizer", core, move || Finalizer::new(links.clone()))
 }
 
 fn start_matcher(

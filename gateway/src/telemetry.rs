@@ -89,6 +89,14 @@ fn describe() {
     );
     metrics::describe_gauge!("fencepost_attempts", "Live attempts, by status");
     metrics::describe_gauge!("fencepost_slots", "Slots of all devices, taken and free");
+    metrics::describe_gauge!(
+        "fencepost_event_streams",
+        "Streams of jobs' events to buyers"
+    );
+    metrics::describe_counter!(
+        "fencepost_event_streams_cut_total",
+        "Streams of events that were cut off because nobody read them"
+    );
     metrics::describe_gauge!("fencepost_devices_connected", "Devices with an open socket");
     metrics::describe_gauge!(
         "fencepost_clock_behind_seconds",

@@ -17,6 +17,7 @@ mod leasing;
 mod ledger;
 mod limits;
 mod money;
+mod news;
 mod one_reading;
 mod pairing;
 mod progress;

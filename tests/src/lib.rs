@@ -21,11 +21,13 @@
 //! - [`agent_frames`]: what it says about a lease.
 //! - [`buyer`]: an HTTP client with an API key; [`described`] holds what it sees against the
 //!   description of the API.
+//! - [`event_stream`]: a buyer's stream of events.
 //! - [`processes`]: programs started, frozen, killed and never left behind.
 //! - [`agent_process`]: the real agent.
 //! - [`stand_ins`]: programs that stand in for FFmpeg.
 //! - [`stage`]: gateways on a Postgres of their own, to be stopped and killed.
 //! - [`mod@line`]: a line between two that can be slow, silent, and led elsewhere.
+//! - [`terminal`]: a buyer's terminal.
 //! - [`worker`]: a worker that asks over HTTP for leases outside a socket.
 //! - [`wait`]: waiting for a condition.
 #![warn(missing_docs)]
@@ -42,6 +44,7 @@ pub mod clock;
 pub mod counters;
 pub mod db;
 pub mod described;
+pub mod event_stream;
 pub mod gateway;
 pub mod holds;
 pub mod lease;
@@ -53,6 +56,7 @@ pub mod proxy;
 pub mod server;
 pub mod stage;
 pub mod stand_ins;
+pub mod terminal;
 pub mod wait;
 pub mod worker;
 pub mod world;

@@ -27,13 +27,22 @@ pub struct HeldFfmpeg {
 impl HeldFfmpeg {
     /// One that is held from the beginning; its files go into `folder`.
     pub async fn in_folder(folder: &Path) -> Self {
+        Self::held_at(folder, "*-version*|*-filters*|*-encoders*) ;; *").await
+    }
+
+    /// The same for an agent, which first has to show what it can do: only its work is held.
+    pub async fn at_work(folder: &Path) -> Self {
+        Self::held_at(folder, "*-progress*").await
+    }
+
+    /// One that is held where its arguments are like this.
+    async fn held_at(folder: &Path, arguments: &str) -> Self {
         let tools = Tools::find(&Overrides::default()).await.expect("FFmpeg");
         let flag = folder.join("held");
         std::fs::write(&flag, "").expect("a file can be made");
         let script = format!(
             r#"case "$*" in
-    *-version*|*-filters*|*-encoders*) ;;
-    *) while [ -e "{flag}" ]; do sleep 0.05; done ;;
+    {arguments}) while [ -e "{flag}" ]; do sleep 0.05; done ;;
 esac
 exec "{ffmpeg}" "$@""#,
             flag = flag.display(),

@@ -12,6 +12,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use fencepost_actors::announcer::WatchLimits;
 use fencepost_actors::{ActorSettings, ActorSystem, Dependencies};
 use fencepost_media::{Overrides, Tools};
 use fencepost_protocol::Intervals;
@@ -175,6 +176,10 @@ fn actor_settings(config: &Config) -> ActorSettings {
         verification_renewal: leases.verification_takeover.std() / 3,
         verifications: config.verifier.concurrency,
         max_output_bytes: config.artifacts.max_upload_bytes,
+        watching: WatchLimits {
+            streams: config.http.event_streams,
+            per_org: config.http.event_streams_per_org,
+        },
     }
 }
 

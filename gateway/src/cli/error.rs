@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use fencepost_store::StoreError;
 use serde_json::json;
 
+use super::JobError;
 use crate::app::AppError;
 use crate::config::ConfigError;
 use crate::demo::DemoError;
@@ -28,6 +29,9 @@ pub enum CliError {
     /// The demo did not end well.
     #[error(transparent)]
     Demo(#[from] DemoError),
+    /// A buyer's command did not end well.
+    #[error(transparent)]
+    Job(#[from] JobError),
     /// What was asked for cannot be done.
     #[error("{0}")]
     Refused(String),
@@ -58,6 +62,7 @@ impl CliError {
     pub(super) fn exit_code(&self) -> ExitCode {
         match self {
             Self::Config(_) => ExitCode::from(2),
+            Self::Job(error) => ExitCode::from(error.code()),
             // What a shell says of whom a signal ended.
             Self::Demo(DemoError::Interrupted) => ExitCode::from(130),
             Self::App(_)
@@ -73,7 +78,11 @@ impl CliError {
     pub(super) fn print(&self, as_json: bool) -> io::Result<()> {
         let mut stderr = io::stderr().lock();
         if as_json {
-            writeln!(stderr, "{}", json!({ "error": self.to_string() }))
+            let error = match self {
+                Self::Job(error) => error.json(),
+                other => json!(other.to_string()),
+            };
+            writeln!(stderr, "{}", json!({ "error": error }))
         } else {
             writeln!(stderr, "error: {self}")
         }

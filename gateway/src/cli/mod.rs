@@ -11,6 +11,7 @@ mod credit;
 mod dev;
 mod device;
 mod error;
+mod job;
 mod key;
 mod ledger;
 mod org;
@@ -25,6 +26,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 
 pub use error::CliError;
+pub use job::JobError;
 pub use report::Report;
 pub(crate) use report::table;
 
@@ -94,6 +96,8 @@ enum Command {
     Config(ConfigCommand),
     /// Print the description of the API (OpenAPI 3.1), as a gateway serves it.
     Openapi,
+    /// A buyer's jobs, over HTTP with an API key: submit, watch, list, get, cancel, download.
+    Job(job::JobArgs),
     /// Buyers' accounts.
     #[command(subcommand)]
     Org(org::OrgCommand),
@@ -155,6 +159,7 @@ async fn dispatch(cli: &Cli) -> Result<(), CliError> {
             let document = crate::http::openapi::document();
             global.show(&Report::new(format!("{document:#}"), document))
         }
+        Command::Job(args) => Ok(job::run(args, global.json).await?),
         Command::Org(command) => global.show(&org::run(&global.store().await?, command).await?),
         Command::Key(command) => global.show(&key::run(&global.store().await?, command).await?),
         Command::Provider(command) => {

@@ -23,6 +23,10 @@ pub struct HttpConfig {
     pub requests_per_second: NonZeroU32,
     /// How many requests of an org may come at once, at least 1.
     pub request_burst: NonZeroU32,
+    /// How many jobs' events are streamed at once.
+    pub event_streams: usize,
+    /// How many of them to one org.
+    pub event_streams_per_org: usize,
 }
 
 impl Default for HttpConfig {
@@ -34,6 +38,8 @@ impl Default for HttpConfig {
             workers: 2,
             requests_per_second: NonZeroU32::MIN.saturating_add(99),
             request_burst: NonZeroU32::MIN.saturating_add(199),
+            event_streams: 1_000,
+            event_streams_per_org: 100,
         }
     }
 }

@@ -12,7 +12,16 @@ use super::{Config, ConfigError};
 const DEFAULT_FILE: &str = "fencepost.toml";
 const PREFIX: &str = "FENCEPOST_";
 /// Variables of ours that are not configuration keys of the gateway.
-const OTHERS: [&str; 5] = ["CONFIG", "AGENT_", "ENROLLMENT_CODE", "TEST_", "DEMO_"];
+const OTHERS: [&str; 7] = [
+    "CONFIG",
+    "AGENT_",
+    "ENROLLMENT_CODE",
+    "TEST_",
+    "DEMO_",
+    // The buyer's terminal.
+    "API",
+    "KEY",
+];
 /// Keys whose values must not be seen in `ps`.
 const SECRET_KEYS: [&str; 2] = ["database.url", "artifacts.signing_key"];
 

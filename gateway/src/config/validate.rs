@@ -23,6 +23,11 @@ impl Config {
             ));
         }
         at_least_one("http.workers", self.http.workers)?;
+        at_least_one("http.event_streams", self.http.event_streams)?;
+        at_least_one(
+            "http.event_streams_per_org",
+            self.http.event_streams_per_org,
+        )?;
         at_least_one("verifier.concurrency", self.verifier.concurrency)?;
         if self.artifacts.max_upload_bytes == 0
             || i64::try_from(self.artifacts.max_upload_bytes).is_err()

@@ -41,6 +41,7 @@ pub fn operations() -> Vec<Operation> {
         jobs::list::operation(),
         jobs::get::operation(),
         jobs::cancel::operation(),
+        jobs::events::operation(),
         jobs::attempts::operation(),
         jobs::artifacts::operation(),
         jobs::output::operation(),

@@ -17,11 +17,11 @@ struct Connection(Arc<OwnedFd>);
 
 /// Cuts a connection, if it still exists.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Cutter(Weak<OwnedFd>);
+pub(crate) struct Cutter(Weak<OwnedFd>);
 
 impl Cutter {
     /// The cutter of the connection that a request came in on.
-    pub(super) fn of(request: &actix_web::HttpRequest) -> Self {
+    pub(crate) fn of(request: &actix_web::HttpRequest) -> Self {
         let connection = request.conn_data::<Connection>();
         connection
             .map(|connection| Self(Arc::downgrade(&connection.0)))
@@ -29,7 +29,7 @@ impl Cutter {
     }
 
     /// Ends the connection in both directions, whatever is still unwritten.
-    pub(super) fn cut(&self) {
+    pub(crate) fn cut(&self) {
         if let Some(socket) = self.0.upgrade()
             && let Err(error) = rustix::net::shutdown(&*socket, Shutdown::Both)
         {

@@ -22,5 +22,6 @@ mod reading;
 mod transport;
 mod upgrade;
 
+pub(crate) use connection::Cutter;
 pub use connection::remember;
 pub use upgrade::operation;

@@ -8,6 +8,7 @@ mod gauges;
 mod jobs;
 mod journal;
 mod ledger;
+mod news;
 mod sessions;
 mod waiting;
 
@@ -19,4 +20,5 @@ pub use journal::{ArtifactView, EventView, SHOWN_EVENTS};
 pub use ledger::{
     JournalFilter, KindTotal, LedgerCheck, LedgerFinding, MonthEarned, PostingView, Statement,
 };
+pub use news::{JobEvent, JobNews, JobState, NEWS_PAGE, NewsAfter};
 pub use sessions::{HeldAttempt, SessionView};

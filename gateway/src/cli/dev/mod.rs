@@ -71,8 +71,10 @@ fn welcome(gateway: &Gateway, account: &Account, code: &str, operator: &Path) ->
          \x20 echo {code} | fencepost-agent pair --gateway {url} --state-dir ~/.fencepost --code-file -\n\
          \x20 fencepost-agent run --state-dir ~/.fencepost\n\
          \n\
-         Ask what can be asked for:\n\
-         \x20 curl -H 'Authorization: Bearer {key}' {url}/v1/services\n\
+         Submit a first job from another terminal, with any video of yours:\n\
+         \x20 export FENCEPOST_API={url} FENCEPOST_KEY={key}\n\
+         \x20 fencepost job submit --service transcode.v1 --param codec=h264 --param height=480 --input source=film.mp4 --output small.mp4\n\
+         \x20 fencepost job list\n\
          \n\
          Operate it from another terminal, for instance:\n\
          \x20 fencepost --config {operator} device list\n\

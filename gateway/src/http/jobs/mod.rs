@@ -4,6 +4,7 @@ pub(super) mod artifacts;
 pub(super) mod attempts;
 pub(super) mod cancel;
 pub(super) mod create;
+pub(super) mod events;
 pub(super) mod get;
 pub(super) mod headers;
 pub(super) mod list;
@@ -11,6 +12,8 @@ mod order;
 mod order_schema;
 pub(super) mod output;
 pub(super) mod quote;
+mod sse;
+mod told;
 mod view;
 
 pub(crate) use order::is_label;

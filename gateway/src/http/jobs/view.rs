@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use fencepost_domain::attempt::AttemptStatus;
 use fencepost_domain::failure::FailureCode;
 use fencepost_domain::job::JobStatus;
+use fencepost_domain::service::{ServiceName, ServiceParams};
 use fencepost_domain::waiting::Waiting;
 use fencepost_store::views::JobView;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
+use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::http::openapi::Time;
@@ -130,6 +132,8 @@ struct Output {
     size_bytes: Option<i64>,
     /// How long it is, which decided the price.
     duration_seconds: Option<f64>,
+    /// A name for it, that tells what is in it.
+    filename: String,
 }
 
 /// Where to go from a job.
@@ -139,6 +143,8 @@ pub(super) struct Links {
     #[serde(rename = "self")]
     /// The job.
     itself: String,
+    /// What becomes of it, as it happens.
+    events: String,
     /// Its attempts.
     attempts: String,
     /// Its artifacts.
@@ -152,10 +158,6 @@ pub(super) struct Links {
 impl Job {
     /// A job, and why it waits if that was asked.
     pub(super) fn of(job: &JobView, waits: Option<&Waiting>) -> Self {
-        let delay = |until| Waits {
-            until: Some(Time(until)),
-            ..Waits::because("retry_delay")
-        };
         Self {
             id: job.id,
             service: job.service.clone(),
@@ -165,7 +167,7 @@ impl Job {
             metadata: job.metadata.clone(),
             phase: job.phase.clone(),
             percent: job.percent,
-            waiting: job.wake_at.map(delay).or_else(|| waits.map(Waits::of)),
+            waiting: Waits::why(job.wake_at, waits),
             attempts: job.attempts,
             charged_attempts: job.charged_attempts,
             max_attempts: job.max_attempts,
@@ -180,6 +182,7 @@ impl Job {
                 sha256,
                 size_bytes: job.output_size_bytes,
                 duration_seconds: job.output_seconds,
+                filename: filename(job),
             }),
             created_at: Time(job.created_at),
             ended_at: job.ended_at.map(Time),
@@ -189,6 +192,15 @@ impl Job {
 }
 
 impl Waits {
+    /// Why a job waits: for the end of its delay, or for something else that may be known.
+    pub(super) fn why(until: Option<OffsetDateTime>, waits: Option<&Waiting>) -> Option<Self> {
+        let delay = |until| Self {
+            until: Some(Time(until)),
+            ..Self::because("retry_delay")
+        };
+        until.map(delay).or_else(|| waits.map(Self::of))
+    }
+
     /// What is known of a reason.
     pub(super) fn of(why: &Waiting) -> Self {
         let known = Self::because(why.as_str());
@@ -234,12 +246,21 @@ impl Links {
         let of_job = |rest: &str| format!("/v1/jobs/{job}{rest}");
         Self {
             itself: of_job(""),
+            events: of_job("/events"),
             attempts: of_job("/attempts"),
             artifacts: of_job("/artifacts"),
             output: of_job("/output"),
             cancel: of_job("/cancel"),
         }
     }
+}
+
+/// A name for the output, that tells what is in it.
+fn filename(job: &JobView) -> String {
+    let service = ServiceName::parse(&job.service);
+    let params = service.and_then(|service| ServiceParams::parse(service, &job.params).ok());
+    let extension = params.map_or("bin", |params| params.output_extension());
+    format!("{}.{extension}", job.id)
 }
 
 /// Inputs by name, without where we keep them.

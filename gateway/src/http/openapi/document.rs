@@ -145,6 +145,9 @@ fn describe_answer(answer: &Answer, who: Who, schemas: &mut Schemas) -> Value {
             .schema
             .map(|schema| json!({ "schema": schema(&mut schemas.answers) }));
         described["content"] = json!({ content_type: schema.unwrap_or_else(|| json!({})) });
+        if let Some(other) = answer.or_as {
+            described["content"][other] = json!({});
+        }
     }
     described
 }

@@ -57,6 +57,8 @@ pub(super) struct Answer {
     pub(super) status: u16,
     pub(super) about: &'static str,
     pub(super) content_type: Option<&'static str>,
+    /// What it is if the request accepts that rather.
+    pub(super) or_as: Option<&'static str>,
     pub(super) schema: Option<SchemaOf>,
     pub(super) headers: Vec<&'static str>,
 }
@@ -192,6 +194,7 @@ impl Operation {
             status,
             about,
             content_type: Some("application/json"),
+            or_as: None,
             schema: Some(SchemaGenerator::subschema_for::<T>),
             headers: Vec::new(),
         })
@@ -208,6 +211,7 @@ impl Operation {
             status,
             about,
             content_type: Some(content_type),
+            or_as: None,
             schema: None,
             headers: Vec::new(),
         })
@@ -219,6 +223,7 @@ impl Operation {
             status,
             about,
             content_type: None,
+            or_as: None,
             schema: None,
             headers: Vec::new(),
         })
@@ -226,6 +231,14 @@ impl Operation {
 
     fn answer(mut self, answer: Answer) -> Self {
         self.answers.push(answer);
+        self
+    }
+
+    /// The answer that was described last may be of this type too, if that is accepted.
+    pub fn or_as(mut self, content_type: &'static str) -> Self {
+        if let Some(answer) = self.answers.last_mut() {
+            answer.or_as = Some(content_type);
+        }
         self
     }
 

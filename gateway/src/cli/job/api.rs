@@ -1,0 +1,167 @@
+//! The buyer API, as far as the terminal needs it. Every call is tried again while that makes sense.
+
+use std::time::Duration;
+
+use fencepost_domain::ids::{JobId, UploadId};
+use reqwest::header::{ACCEPT, LOCATION};
+use reqwest::redirect::Policy;
+use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use url::Url;
+
+use super::JobError;
+use super::asking::{Try, patiently, success};
+use super::connection::is_loopback;
+use crate::config::Secret;
+
+/// A gateway that takes longer to take a connection is not there.
+const CONNECT_WITHIN: Duration = Duration::from_secs(10);
+/// An answer in which nothing comes for so long has been cut. Longer than a stream's silences.
+const SILENCE: Duration = Duration::from_secs(40);
+
+/// A gateway, and who asks.
+pub(super) struct Api {
+    http: Client,
+    /// For bodies that take long to send.
+    patient_http: Client,
+    base: Url,
+    key: Secret,
+    pub(super) patience: Duration,
+}
+
+/// A place for a file.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct NewUpload {
+    pub(super) upload_id: UploadId,
+    pub(super) url: String,
+}
+
+impl Api {
+    pub(super) fn new(base: Url, key: Secret, patience: Duration) -> Result<Self, JobError> {
+        let client = || {
+            let client = Client::builder()
+                .redirect(Policy::none())
+                .connect_timeout(CONNECT_WITHIN)
+                .user_agent(concat!("fencepost/", env!("CARGO_PKG_VERSION")));
+            if is_loopback(&base) {
+                client.no_proxy()
+            } else {
+                client
+            }
+        };
+        let failed = |error: reqwest::Error| JobError::Local(error.to_string());
+        Ok(Self {
+            http: client().read_timeout(SILENCE).build().map_err(failed)?,
+            patient_http: client().build().map_err(failed)?,
+            base,
+            key,
+            patience,
+        })
+    }
+
+    pub(super) async fn new_upload(&self, size_bytes: u64) -> Result<NewUpload, JobError> {
+        let body = json!({ "size_bytes": size_bytes });
+        self.json(|| self.request(Method::POST, "v1/uploads").json(&body))
+            .await
+    }
+
+    /// Orders a job. The key makes another try the same job.
+    pub(super) async fn submit(&self, order: &Value, key: &str) -> Result<Value, JobError> {
+        let request = || {
+            let request = self.request(Method::POST, "v1/jobs").json(order);
+            request.header("Idempotency-Key", key)
+        };
+        self.json(request).await
+    }
+
+    pub(super) async fn job(&self, job: JobId) -> Result<Value, JobError> {
+        self.json(|| self.request(Method::GET, &format!("v1/jobs/{job}")))
+            .await
+    }
+
+    pub(super) async fn jobs(&self, query: &[(&str, String)]) -> Result<Value, JobError> {
+        self.json(|| self.request(Method::GET, "v1/jobs").query(query))
+            .await
+    }
+
+    pub(super) async fn cancel(&self, job: JobId) -> Result<Value, JobError> {
+        let path = format!("v1/jobs/{job}/cancel");
+        self.json(|| self.request(Method::POST, &path).json(&json!({})))
+            .await
+    }
+
+    /// One try at a job's stream of events; `None` if its end is known already.
+    pub(super) async fn events(
+        &self,
+        job: JobId,
+        last_id: Option<&str>,
+    ) -> Result<Option<Response>, Try> {
+        let mut request = self.request(Method::GET, &format!("v1/jobs/{job}/events"));
+        request = request.header(ACCEPT, "text/event-stream");
+        if let Some(id) = last_id {
+            request = request.header("Last-Event-ID", id);
+        }
+        let answer = success(send(request).await?).await?;
+        Ok(Some(answer).filter(|answer| answer.status() != StatusCode::NO_CONTENT))
+    }
+
+    /// One try at the bytes of an output from `from` on. The key goes to the gateway, not to the link.
+    pub(super) async fn output(&self, job: JobId, from: u64) -> Result<Response, Try> {
+        let answer = self.request(Method::GET, &format!("v1/jobs/{job}/output"));
+        let answer = success(send(answer).await?).await?;
+        if answer.status() != StatusCode::FOUND {
+            return Ok(answer);
+        }
+        let link = answer
+            .headers()
+            .get(LOCATION)
+            .and_then(|link| link.to_str().ok());
+        let link = link.and_then(|link| self.address(link).ok());
+        let link = link.ok_or_else(|| {
+            Try::Final(JobError::Local(
+                "the gateway's link to the output is no link".to_owned(),
+            ))
+        })?;
+        let mut request = self.http.get(link);
+        if from > 0 {
+            request = request.header("Range", format!("bytes={from}-"));
+        }
+        success(send(request).await?).await
+    }
+
+    /// A PUT to a link; not yet sent.
+    pub(super) fn put(&self, link: &str) -> Result<RequestBuilder, JobError> {
+        Ok(self.patient_http.put(self.address(link)?))
+    }
+
+    /// Where a link leads: absolute, or relative to the gateway.
+    fn address(&self, link: &str) -> Result<Url, JobError> {
+        let address = self.base.join(link).ok();
+        address.ok_or_else(|| JobError::Local("the gateway's link is no link".to_owned()))
+    }
+
+    async fn json<T: DeserializeOwned>(
+        &self,
+        request: impl Fn() -> RequestBuilder,
+    ) -> Result<T, JobError> {
+        patiently(self.patience, || async {
+            let answer = success(send(request()).await?).await?;
+            answer.json().await.map_err(|error| Try::cut(&error))
+        })
+        .await
+    }
+
+    fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        // The base ends with a slash and the paths are ours, so the two always make an address.
+        let address = self.base.join(path).unwrap_or_else(|_| self.base.clone());
+        self.http
+            .request(method, address)
+            .bearer_auth(self.key.expose())
+    }
+}
+
+pub(super) async fn send(request: RequestBuilder) -> Result<Response, Try> {
+    request.send().await.map_err(|error| Try::cut(&error))
+}

@@ -1,0 +1,85 @@
+//! What is written on the command line as `name=value`.
+
+use std::path::PathBuf;
+
+use fencepost_domain::ids::UploadId;
+use serde_json::Value;
+
+/// Where an input comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Source {
+    /// A file, to be sent.
+    File(PathBuf),
+    /// A file that was sent before.
+    Upload(UploadId),
+}
+
+/// `height=720` is the number 720, `codec=h264` a text, `x="720"` the text 720.
+pub(super) fn parameter(text: &str) -> Result<(String, Value), String> {
+    let (name, value) = split(text)?;
+    let value = serde_json::from_str(value).unwrap_or_else(|_| Value::from(value));
+    Ok((name, value))
+}
+
+/// `order=42` is always a text.
+pub(super) fn word(text: &str) -> Result<(String, String), String> {
+    let (name, value) = split(text)?;
+    Ok((name, value.to_owned()))
+}
+
+/// `source=film.mp4` or `source=upload:ID`.
+pub(super) fn input(text: &str) -> Result<(String, Source), String> {
+    let (name, value) = split(text)?;
+    let source = match value.strip_prefix("upload:") {
+        Some(id) => Source::Upload(
+            id.parse()
+                .map_err(|_| format!("{id:?} is not the id of an upload"))?,
+        ),
+        None if value.is_empty() => {
+            return Err("write NAME=FILE, such as source=film.mp4".to_owned());
+        }
+        None => Source::File(PathBuf::from(value)),
+    };
+    Ok((name, source))
+}
+
+fn split(text: &str) -> Result<(String, &str), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value)),
+        _ => Err("write NAME=VALUE, such as height=720".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn values_are_json_where_they_can_be_and_text_otherwise() {
+        for (text, value) in [
+            ("a=720", json!(720)),
+            ("a=h264", json!("h264")),
+            ("a=\"720\"", json!("720")),
+            ("a=true", json!(true)),
+            ("a={\"b\":[1]}", json!({ "b": [1] })),
+            ("a=", json!("")),
+            ("a=x=y", json!("x=y")),
+        ] {
+            assert_eq!(parameter(text), Ok(("a".to_owned(), value)), "{text}");
+        }
+        assert!(parameter("height").is_err() && parameter("=1").is_err());
+        assert_eq!(word("order=42"), Ok(("order".to_owned(), "42".to_owned())));
+    }
+
+    #[test]
+    fn an_input_is_a_file_or_an_upload() {
+        let id = UploadId::new();
+        let upload = input(&format!("source=upload:{id}")).unwrap();
+        assert_eq!(upload, ("source".to_owned(), Source::Upload(id)));
+        let file = input("source=a=b.mp4").unwrap();
+        assert_eq!(file.1, Source::File(PathBuf::from("a=b.mp4")));
+        assert!(input("source=upload:x").is_err() && input("source=").is_err());
+    }
+}
