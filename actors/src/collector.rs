@@ -1,5 +1,5 @@
-//! Deletes what ended attempts left behind in the object store, and forgets old requests. Never in a
-//! hurry.
+//! Deletes what ended attempts left behind in the object store, prunes old records and forgets old
+//! requests. Never in a hurry.
 
 use std::time::Duration;
 
@@ -19,6 +19,8 @@ use crate::system::ShutDown;
 /// How often it looks.
 pub(crate) const PERIOD: Duration = Duration::from_secs(10);
 const BATCH: u32 = 100;
+/// The most batches of old jobs that are pruned in one pass.
+const MOST_PRUNES: u32 = 10;
 /// The most old requests that are forgotten in one pass.
 const MOST_REQUESTS: u32 = 1_000;
 
@@ -52,6 +54,7 @@ impl Collector {
 /// One pass; how many objects were deleted.
 async fn collect(store: Store, artifacts: ArtifactStore) -> Result<u64, StoreError> {
     store.prune_keys(BATCH).await?;
+    store.expire_files(BATCH).await?;
     let garbage = store.collect_garbage(BATCH).await?;
     let (mut done, mut deleted) = (Vec::new(), 0);
     for one in garbage {
@@ -68,8 +71,38 @@ async fn collect(store: Store, artifacts: ArtifactStore) -> Result<u64, StoreErr
     if !done.is_empty() {
         store.garbage_deleted(done).await?;
     }
+    deleted += retire(&store, &artifacts).await?;
     store.forget_requests(MOST_REQUESTS).await?;
+    prune(&store).await?;
     Ok(deleted)
+}
+
+/// Deletes uploads that nobody needs any more; how many.
+async fn retire(store: &Store, artifacts: &ArtifactStore) -> Result<u64, StoreError> {
+    let mut erased = Vec::new();
+    for one in store.retire_uploads(BATCH).await? {
+        match artifacts.delete(&one.object_key).await {
+            Ok(()) => erased.push(one.upload),
+            Err(error) => {
+                tracing::warn!(upload.id = %one.upload, %error, "an upload is deleted later");
+            }
+        }
+    }
+    let count = erased.len() as u64;
+    if !erased.is_empty() {
+        store.uploads_erased(erased).await?;
+    }
+    Ok(count)
+}
+
+/// Prunes the records of jobs that ended long ago, some of them in each pass.
+async fn prune(store: &Store) -> Result<(), StoreError> {
+    for _ in 0..MOST_PRUNES {
+        if store.prune_jobs(BATCH).await? < u64::from(BATCH) {
+            break;
+        }
+    }
+    Ok(())
 }
 
 async fn delete_all(

@@ -13,6 +13,7 @@ mod deadlocks;
 mod fail;
 mod fence_modes;
 mod idempotency;
+mod keeping;
 mod leasing;
 mod ledger;
 mod limits;

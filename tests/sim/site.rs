@@ -27,9 +27,10 @@ pub(crate) const DEVICES: usize = 2;
 const SWEEP_OUT: &str = "
     delete from attempt_events; delete from attempt_artifacts; delete from attempt_grants;
     delete from idempotency_keys; delete from outbox; delete from postings where job_id is not null;
-    delete from attempts; delete from jobs; delete from enrollment_codes; delete from audit_log;
+    delete from attempts; delete from job_inputs; delete from jobs; delete from enrollment_codes; delete from audit_log;
     delete from test_job_history;
-    update org_accounts set held_micros = 0, available_micros = ";
+    update org_accounts set held_micros = 0, open_jobs = 0,
+        stored_bytes = (select sum(size_bytes) from uploads), available_micros = ";
 
 /// The database and who works on it.
 pub(crate) struct Site {

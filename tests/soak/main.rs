@@ -7,6 +7,7 @@ mod buyers;
 mod chaos;
 mod connection;
 mod device;
+mod money;
 mod tally;
 
 use std::sync::Arc;

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 
-const SENTENCES: [(&str, &str); 19] = [
+const SENTENCES: [(&str, &str); 20] = [
     (
         "a job has at most one live attempt",
         "select job_id::text from attempts where ended_at is null group by job_id having count(*) > 1",
@@ -59,6 +59,17 @@ const SENTENCES: [(&str, &str); 19] = [
                                    when debit = 'org_held' then -amount_micros end), 0) as held
              from postings where org_id = o.org_id) p
          where (o.available_micros, o.held_micros) <> (p.available, p.held)",
+    ),
+    (
+        "an org's account counts its open jobs and the bytes that it stores",
+        "select o.org_id || ': ' || o.open_jobs || ' and ' || o.stored_bytes
+         from org_accounts o cross join lateral (
+             select (select count(*) from jobs where org_id = o.org_id and ended_at is null) as open,
+                 (select coalesce(sum(size_bytes), 0) from uploads
+                  where org_id = o.org_id and deleted_at is null)
+                 + (select coalesce(sum(output_size_bytes), 0) from jobs
+                    where org_id = o.org_id and files_deleted_at is null) as bytes) u
+         where (o.open_jobs, o.stored_bytes) <> (u.open, u.bytes)",
     ),
     (
         "a job's end is told exactly once, as it was",

@@ -308,7 +308,7 @@ async fn outputs(url: &str) -> Vec<(String, String)> {
         .await
         .expect("the database lets us in");
     let query = "select output_key, encode(output_sha256, 'hex') from jobs
-                 where status = 'succeeded'";
+                 where status = 'succeeded' and files_deleted_at is null";
     let outputs = sqlx::query_as(query).fetch_all(&mut conn).await;
     outputs.expect("outputs can be listed")
 }

@@ -33,15 +33,21 @@ pub async fn settle_from_all_sides(world: &World, rounds: usize, chance: &mut Ch
 
 async fn race(world: &World, lease: &Lease, chance: &mut Chance) {
     let barrier = Barrier::new(5);
-    let mut turns = || chance.below(8);
-    let turns = [turns(), turns(), turns(), turns(), turns()];
+    // Whoever comes first wins; the commit, which is two transactions, is often given the time.
+    let behind = if chance.percent(50) { 60 } else { 0 };
+    let mut late = |behind: usize| chance.millis(behind, behind + 10);
+    let late = [
+        late(behind),
+        late(behind),
+        late(0),
+        late(behind),
+        late(behind),
+    ];
     let begin = |who: usize| {
         let barrier = &barrier;
         async move {
             barrier.wait().await;
-            for _ in 0..turns[who] {
-                tokio::task::yield_now().await;
-            }
+            tokio::time::sleep(late[who]).await;
         }
     };
     let cancel = |who: usize| async move {
@@ -69,7 +75,6 @@ async fn race(world: &World, lease: &Lease, chance: &mut Chance) {
         let revoked = world.store.revoke_attempt(lease.attempt).await;
         revoked.expect("revoking runs");
     };
-    // Commit and sweep come first now and then: the clock has moved for neither.
     tokio::join!(refund, commit, cancel(0), cancel(1), sweep);
 }
 

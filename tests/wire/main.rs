@@ -17,6 +17,7 @@ mod hang_ups;
 mod health;
 mod idempotency;
 mod journal;
+mod keeping;
 mod lease_requests;
 mod leases;
 mod leasing;

@@ -147,6 +147,8 @@ pub fn open_store(config: &Config) -> Result<Store, AppError> {
         verification_takeover: leases.verification_takeover,
         longest_transfer: config.artifacts.longest_transfer,
         grant: leases.grant,
+        retention: config.retention.into(),
+        quotas: config.quotas.into(),
         max_connections: config.database.max_connections,
     };
     Ok(Store::open(url.expose(), settings)?)

@@ -1,9 +1,10 @@
 //! `fencepost org …`
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use fencepost_domain::ids::OrgId;
 use fencepost_domain::period::UtcMonth;
 use fencepost_store::Store;
+use fencepost_store::admin::{NewLimits, OrgUse};
 use fencepost_store::views::{Balance, KindTotal};
 use serde_json::{Value, json};
 
@@ -25,6 +26,8 @@ pub(super) enum OrgCommand {
     },
     /// List all accounts.
     List,
+    /// Show what an org uses and may use, and change what it may.
+    Limits(LimitsArgs),
     /// Show what moved on an account in one month, with its opening and closing balance.
     Statement {
         /// The org: its id or its name.
@@ -35,6 +38,35 @@ pub(super) enum OrgCommand {
     },
 }
 
+/// What an org may use; `default` is what everybody may.
+#[derive(Debug, Args)]
+pub(super) struct LimitsArgs {
+    /// The org: its id or its name.
+    org: String,
+    /// The most attempts at once; `default` is no limit.
+    #[arg(long, value_parser = limit)]
+    max_live_attempts: Option<Limit>,
+    /// The most jobs that have not ended.
+    #[arg(long, value_parser = limit)]
+    max_open_jobs: Option<Limit>,
+    /// The most bytes of uploads and outputs.
+    #[arg(long, value_parser = limit)]
+    max_stored_bytes: Option<Limit>,
+}
+
+/// A limit of an org's own, or none.
+#[derive(Debug, Clone, Copy)]
+struct Limit(Option<i64>);
+
+fn limit(text: &str) -> Result<Limit, String> {
+    if text == "default" {
+        return Ok(Limit(None));
+    }
+    let number = text.parse().ok().filter(|number| *number >= 0);
+    let number = number.ok_or("must be a whole number, or default")?;
+    Ok(Limit(Some(number)))
+}
+
 pub(super) async fn run(store: &Store, command: &OrgCommand) -> Result<Report, CliError> {
     match command {
         OrgCommand::Create {
@@ -42,6 +74,7 @@ pub(super) async fn run(store: &Store, command: &OrgCommand) -> Result<Report, C
             max_live_attempts,
         } => create(store, name, *max_live_attempts).await,
         OrgCommand::List => list(store).await,
+        OrgCommand::Limits(args) => limits(store, args).await,
         OrgCommand::Statement { org, month } => statement(store, org, *month).await,
     }
 }
@@ -69,6 +102,46 @@ async fn list(store: &Store) -> Result<Report, CliError> {
         table(&["ORG", "NAME"], &rows),
         json!({ "orgs": json }),
     ))
+}
+
+async fn limits(store: &Store, args: &LimitsArgs) -> Result<Report, CliError> {
+    let id = find(store, &args.org).await?;
+    let own = |limit: Option<Limit>| limit.map(|Limit(own)| own);
+    let new = NewLimits {
+        live_attempts: own(args.max_live_attempts),
+        open_jobs: own(args.max_open_jobs),
+        stored_bytes: own(args.max_stored_bytes),
+    };
+    if new.live_attempts == Some(Some(0)) {
+        let problem = "--max-live-attempts must be at least 1";
+        return Err(CliError::Refused(problem.to_owned()));
+    }
+    if new != NewLimits::default() && !store.set_limits(id, new).await? {
+        return Err(CliError::unknown("org", &args.org));
+    }
+    let used = store.org_use(id).await?;
+    let used = used.ok_or_else(|| CliError::unknown("org", &args.org))?;
+    Ok(limits_report(id, &used))
+}
+
+fn limits_report(org: OrgId, used: &OrgUse) -> Report {
+    let most = used.max_live_attempts;
+    let rows = [
+        (
+            "live attempts",
+            used.live_attempts,
+            most.map_or_else(|| "any".to_owned(), |most| most.to_string()),
+        ),
+        ("open jobs", used.open_jobs, used.max_open_jobs.to_string()),
+        (
+            "stored bytes",
+            used.stored_bytes,
+            used.max_stored_bytes.to_string(),
+        ),
+    ];
+    let rows = rows.map(|(what, used, most)| vec![what.to_owned(), used.to_string(), most]);
+    let json = json!({ "org_id": org, "limits": used });
+    Report::new(table(&["LIMIT", "USED", "MOST"], &rows), json)
 }
 
 async fn statement(store: &Store, org: &str, month: Option<UtcMonth>) -> Result<Report, CliError> {

@@ -10,6 +10,7 @@ mod http;
 mod leases;
 mod load;
 mod prices;
+mod retention;
 mod secret;
 mod telemetry;
 mod validate;
@@ -25,6 +26,7 @@ pub use http::{AdminConfig, HttpConfig};
 pub use leases::LeasesConfig;
 pub use load::{Origins, load};
 pub use prices::PriceConfig;
+pub use retention::{QuotasConfig, RetentionConfig};
 pub use secret::Secret;
 pub use telemetry::{LogFormat, TelemetryConfig};
 pub use verifier::VerifierConfig;
@@ -43,6 +45,10 @@ pub struct Config {
     pub leases: LeasesConfig,
     /// Where bytes are kept and how links are signed.
     pub artifacts: ArtifactsConfig,
+    /// How long files and records are kept.
+    pub retention: RetentionConfig,
+    /// What an org may use, unless it has limits of its own.
+    pub quotas: QuotasConfig,
     /// What each service costs.
     pub prices: BTreeMap<String, PriceConfig>,
     /// How outputs are checked.

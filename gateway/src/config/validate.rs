@@ -12,6 +12,8 @@ impl Config {
     /// Checks every relation.
     pub(super) fn validate(&self) -> Result<(), ConfigError> {
         self.leases.validate()?;
+        self.retention.validate()?;
+        self.quotas.validate()?;
         self.validate_http()?;
         for (service, price) in &self.prices {
             price.validate(service)?;

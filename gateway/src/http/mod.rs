@@ -12,8 +12,10 @@ pub mod brake;
 mod gauges;
 pub mod jobs;
 pub mod journal;
+pub mod kept_uploads;
 pub mod leases;
 pub mod limit;
+pub mod limits;
 pub mod openapi;
 mod pages;
 pub mod pair;
@@ -45,13 +47,17 @@ pub fn operations() -> Vec<Operation> {
         jobs::attempts::operation(),
         jobs::artifacts::operation(),
         jobs::output::operation(),
+        jobs::delete_output::operation(),
         uploads::operation(),
+        kept_uploads::get_operation(),
+        kept_uploads::delete_operation(),
         blobs::get::operation(),
         blobs::get::head_operation(),
         blobs::put::operation(),
         services::operation(),
         jobs::quote::operation(),
         balance::operation(),
+        limits::operation(),
         journal::operation(),
         pair::operation(),
         crate::ws::operation(),

@@ -9,6 +9,7 @@ use fencepost_actors::batch::BatchError;
 use fencepost_domain::field::FieldError;
 use fencepost_protocol::{Code, Disposition};
 use fencepost_store::StoreError;
+use fencepost_store::tx::submit_job::QuotaReached;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -75,6 +76,19 @@ impl Problem {
     /// The one answer for things that do not exist and things of others.
     pub fn not_found(what: &str) -> Self {
         Self::new(ProblemCode::NotFound, format!("you have no such {what}"))
+    }
+
+    /// A quota leaves no room: which, and how much of it is used.
+    pub fn quota(reached: &QuotaReached) -> Self {
+        let QuotaReached { quota, used, most } = reached;
+        let remedy = match *quota {
+            "open_jobs" => "wait until a job has ended, or cancel one",
+            _ => "delete uploads or outputs that you do not need",
+        };
+        Self::new(
+            ProblemCode::QuotaExceeded,
+            format!("{quota}: {used} of at most {most} are used; {remedy}"),
+        )
     }
 
     /// A mistake of ours: logged here, once, and not explained to the caller.

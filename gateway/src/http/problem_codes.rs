@@ -90,6 +90,18 @@ problem_codes! {
     /// The idempotency key names another request.
     IdempotencyKeyReused = "idempotency_key_reused", UNPROCESSABLE_ENTITY, false, "The idempotency key was used for another request",
         "The same key came before with another body. To repeat that request, send its body unchanged; for a new request take a new key.";
+    /// The org uses as much as it may.
+    QuotaExceeded = "quota_exceeded", CONFLICT, true, "A quota leaves no room",
+        "Your org uses as much as it may of something; `detail` begins with what. Make room, by waiting for jobs or cancelling them or by deleting files, or ask the operators for more.";
+    /// The job has not ended, so its files cannot be deleted.
+    JobIsLive = "job_is_live", CONFLICT, true, "The job has not ended",
+        "What a job makes can be deleted when it has ended. Cancel it first, or wait.";
+    /// A job that has not ended reads the upload.
+    UploadInUse = "upload_in_use", CONFLICT, true, "The file is in use",
+        "A job that has not ended reads the file; `detail` says which. Cancel it first, or wait.";
+    /// It was deleted, by its buyer or because its time was over.
+    Gone = "gone", GONE, false, "It was deleted",
+        "It was there, and was deleted: by you, or because the time was over for which it is kept.";
     /// Bytes other than announced came.
     LengthMismatch = "length_mismatch", BAD_REQUEST, true, "The length is not as announced",
         "More or fewer bytes came than were announced. Nothing was stored: send them again.";

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::auth::Buyer;
 use super::body::{Fields, read_json};
 use super::openapi::{Operation, Tag, Time, Who};
-use super::problem::Problem;
+use super::problem::{Problem, ProblemCode};
 use super::state::AppState;
 
 /// A file that a buyer is going to send.
@@ -47,6 +47,7 @@ pub(super) fn operation() -> Operation {
         .by(Who::Buyer)
         .takes(&NewUpload { size_bytes: None })
         .answers::<Upload>(201, "The upload and its link.")
+        .refuses(&[ProblemCode::QuotaExceeded])
 }
 
 async fn create(
@@ -57,8 +58,17 @@ async fn create(
 ) -> Result<HttpResponse, Problem> {
     let mut fields = Fields::of_body(read_json(&request, payload).await?)?;
     let limit = i64::try_from(state.config.artifacts.max_upload_bytes).unwrap_or(i64::MAX);
-    let max_bytes = fields.integer("size_bytes", 1..=limit)?.unwrap_or(limit);
+    let size_bytes = fields.integer("size_bytes", 1..=limit)?;
+    let max_bytes = size_bytes.unwrap_or(limit);
     fields.finish()?;
+    // What comes is measured again when it is here.
+    let full = state
+        .store
+        .is_full(buyer.org, size_bytes.unwrap_or(1))
+        .await?;
+    if let Some(full) = full {
+        return Err(Problem::quota(&full));
+    }
     let upload = UploadId::new();
     let until = state
         .store

@@ -233,16 +233,19 @@ impl Transaction for CreateUpload {
     type Output = OffsetDateTime;
     async fn run(&self, tx: &mut Tx) -> Result<OffsetDateTime, StoreError> {
         let grant = tx.settings.grant.micros();
+        let unused = tx.settings.retention.unused_uploads_micros();
         let until = sqlx::query_scalar!(
             r#"-- create_upload
-            insert into uploads (id, org_id, object_key, max_bytes) values ($1, $2, $3, $4)
+            insert into uploads (id, org_id, object_key, max_bytes, look_after)
+            values ($1, $2, $3, $4, authority_now() + $6::bigint * interval '1 microsecond')
             on conflict (id) do update set max_bytes = excluded.max_bytes
             returning authority_now() + $5::bigint * interval '1 microsecond' as "until!""#,
             self.upload.0,
             self.org.0,
             artifact_key::upload(self.upload),
             self.max_bytes,
-            grant
+            grant,
+            unused
         );
         Ok(until.fetch_one(&mut **tx).await?)
     }

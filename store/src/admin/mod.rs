@@ -3,6 +3,7 @@
 pub(crate) mod audit;
 mod buyers;
 mod devices;
+mod limits;
 
 use sqlx::migrate::Migrator;
 
@@ -11,6 +12,7 @@ use crate::run::Store;
 
 pub use audit::Actor;
 pub use devices::NewEnrollment;
+pub use limits::{NewLimits, OrgUse};
 
 /// The migrations of this build.
 pub static MIGRATIONS: Migrator = sqlx::migrate!("../migrations");

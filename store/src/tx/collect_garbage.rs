@@ -1,8 +1,8 @@
 //! Objects that nobody will ask for any more.
 //!
 //! An ended attempt leaves what its agent uploaded, and a copy for each pick-up of its verification.
-//! Of all these only what belongs to the published result is kept: the copy, and the artifacts that
-//! the winning attempt named. The rest is deleted when no transfer can be writing it any more, and
+//! Of all these only what belongs to the published result is kept, until its files are given up: the
+//! copy, and the artifacts that the winning attempt named. The rest is deleted when no transfer can be writing it any more, and
 //! once again later, for a transfer that outlived its bound.
 //!
 //! Locks: attempts, by id, skipping what others hold. Writes: when the next pass is due, *before*
@@ -66,9 +66,10 @@ impl Transaction for CollectGarbage {
                 returning a.*
             )
             select p.id, p.job_id, p.output_key, p.verification_epoch,
-                j.output_key as "published?",
+                case when j.files_deleted_at is null then j.output_key end as "published?",
                 array(select g.object_key from attempt_grants g where g.attempt_id = p.id
                     and (j.winning_attempt_id is distinct from p.id
+                        or j.files_deleted_at is not null
                         or not exists (select from attempt_artifacts f
                             where f.object_key = g.object_key))) as "artifacts!"
             from put_off p join jobs j on j.id = p.job_id"#,
@@ -101,13 +102,31 @@ impl Transaction for GarbageDeleted {
 
     async fn run(&self, tx: &mut Tx) -> Result<(), StoreError> {
         let ids: Vec<Uuid> = self.attempts.iter().map(|attempt| attempt.0).collect();
+        let longest_transfer = tx.settings.longest_transfer.micros();
         sqlx::query!(
             r#"-- garbage_deleted
-            update attempts set collections = collections + 1,
-                collect_after = case when collections + 1 < $2 then collect_after end
-            where id = any($1) and collect_after is not null"#,
+            with clock as materialized (
+                select authority_now() as now
+            ), passed as materialized (
+                -- a pass while somebody may still write is none
+                select id, greatest(grant_expires_at, ended_at)
+                    + $3::bigint * interval '1 microsecond' as quiet_at
+                from attempts where id = any($1)
+            )
+            update attempts a set
+                collections = a.collections + (clock.now >= passed.quiet_at)::int,
+                collect_after = case
+                    when clock.now < passed.quiet_at then passed.quiet_at
+                    when a.collections + 1 < $2 then a.collect_after
+                    -- what was published goes when its time is over
+                    when j.winning_attempt_id = a.id and j.files_deleted_at is null
+                        then greatest(j.files_expire_at, clock.now + interval '1 hour')
+                end
+            from passed, clock, jobs j
+            where a.id = passed.id and j.id = a.job_id and a.collect_after is not null"#,
             &ids,
-            PASSES
+            PASSES,
+            longest_transfer
         )
         .execute(&mut **tx)
         .await?;

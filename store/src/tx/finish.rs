@@ -271,6 +271,7 @@ async fn write(tx: &mut Tx, now: OffsetDateTime, ends: &[Finish]) -> Result<Writ
     let input = serde_json::to_value(ends)
         .map_err(|error| StoreError::inconsistent("attempts", error.to_string()))?;
     let longest_transfer = tx.settings.longest_transfer.micros();
+    let files_kept = tx.settings.retention.files_micros();
     let row = sqlx::query!(
         r#"-- finish
         with input as materialized (
@@ -337,25 +338,30 @@ async fn write(tx: &mut Tx, now: OffsetDateTime, ends: &[Finish]) -> Result<Writ
                 output_sha256 = decode(e.output ->> 'sha256', 'hex'),
                 output_size_bytes = (e.output ->> 'size_bytes')::bigint,
                 output_seconds = (e.output ->> 'seconds')::double precision,
-                ended_at = case when e.terminal then $2 end
+                ended_at = case when e.terminal then $2 end,
+                files_expire_at = case when e.terminal
+                    then $2 + $4::bigint * interval '1 microsecond' end
             from job_ends e
             where j.id = e.id and j.status = e."from"::job_status
                 and (e.attempt_id is null
                     or e.attempt_id::uuid in (select id from ended))
             returning j.id, j.org_id, j.event_counter, j.status, j.failure_code, j.service,
+                j.output_size_bytes,
                 e.terminal, e.event_id, e.provider_id, e.provider_micros, e.platform_micros,
                 e.released_micros, e.settled_micros
         ), accounts as materialized (
             select org_id from org_accounts
-            where org_id in (select org_id from moved where settled_micros > 0)
+            where org_id in (select org_id from moved where terminal)
             order by org_id for no key update
         ), settled as (
             update org_accounts o set
                 held_micros = o.held_micros - s.settled,
-                available_micros = o.available_micros + s.released
+                available_micros = o.available_micros + s.released,
+                open_jobs = o.open_jobs - s.jobs, stored_bytes = o.stored_bytes + s.bytes
             from (select org_id, sum(settled_micros)::bigint as settled,
-                      sum(released_micros)::bigint as released
-                  from moved where settled_micros > 0 group by org_id) s
+                      sum(released_micros)::bigint as released, count(*) as jobs,
+                      coalesce(sum(output_size_bytes), 0)::bigint as bytes
+                  from moved where terminal group by org_id) s
             where o.org_id = s.org_id and (select count(*) from accounts) > 0
         ), posted as (
             insert into postings
@@ -381,7 +387,8 @@ async fn write(tx: &mut Tx, now: OffsetDateTime, ends: &[Finish]) -> Result<Writ
             (select count(*) from posted) as "postings!", (select count(*) from told) as "events!""#,
         input,
         now,
-        longest_transfer
+        longest_transfer,
+        files_kept
     )
     .fetch_one(&mut **tx)
     .await?;

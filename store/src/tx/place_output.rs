@@ -1,6 +1,7 @@
 //! Uploaded bytes are put in place.
 //!
-//! Locks: the attempt (or the upload), while the file is renamed. Checks: the attempt is still in its
+//! Locks: the attempt (or the org's ledger account, which counts bytes, and the upload), while the file
+//! is renamed. Checks: the attempt is still in its
 //! agent's hands and its lease lives, so that nothing is put under an attempt that has committed,
 //! ended or expired; and the clock is not behind its mark, for then nobody knows. The rename is
 //! the one piece of I/O that a lock is held over: it is a single system call on one file system, and
@@ -12,6 +13,7 @@ use std::time::Duration;
 use fencepost_domain::clock::ClockReading;
 use fencepost_domain::ids::{AttemptId, UploadId};
 
+use super::submit_job::QuotaReached;
 use crate::error::StoreError;
 use crate::run::{Store, Transaction, Tx};
 
@@ -27,6 +29,8 @@ pub enum Placed {
     Closed,
     /// The clock is behind its mark by this much; nothing was put anywhere.
     ClockRegressed(Duration),
+    /// The file is larger than what the org's quota leaves.
+    OverQuota(QuotaReached),
     /// The file could not be put in place.
     Failed(String),
 }
@@ -178,14 +182,19 @@ impl Transaction for PlaceUpload {
     type Output = Placed;
 
     async fn run(&self, tx: &mut Tx) -> Result<Placed, StoreError> {
+        let over_quota = self.lock_account(tx).await?;
         let open = sqlx::query_scalar!(
             r#"-- place_upload: lock
-            select (stored_at is null) as "open!" from uploads where id = $1 for no key update"#,
+            select (stored_at is null and deleted_at is null) as "open!" from uploads
+            where id = $1 for no key update"#,
             self.upload.0
         )
         .fetch_optional(&mut **tx)
         .await?;
         if open == Some(true) {
+            if let Some(full) = over_quota {
+                return Ok(Placed::OverQuota(full));
+            }
             let placed = self.place.once();
             if placed == Placed::Done {
                 self.write(tx).await?;
@@ -203,6 +212,29 @@ impl Transaction for PlaceUpload {
 }
 
 impl PlaceUpload {
+    /// Locks the account of the upload's org; says if the file is too large for its quota.
+    async fn lock_account(&self, tx: &mut Tx) -> Result<Option<QuotaReached>, StoreError> {
+        let most = tx.settings.quotas.stored_bytes;
+        let account = sqlx::query!(
+            r#"-- place_upload: lock account
+            select stored_bytes, coalesce(max_stored_bytes, $2) as "most!" from org_accounts
+            where org_id = (select org_id from uploads where id = $1) for no key update"#,
+            self.upload.0,
+            most
+        )
+        .fetch_optional(&mut **tx)
+        .await?;
+        let size = i64::try_from(self.size_bytes).unwrap_or(i64::MAX);
+        Ok(account.and_then(|account| {
+            let full = account.stored_bytes.saturating_add(size) > account.most;
+            full.then_some(QuotaReached {
+                quota: "stored_bytes",
+                used: account.stored_bytes,
+                most: account.most,
+            })
+        }))
+    }
+
     async fn write(&self, tx: &mut Tx) -> Result<(), StoreError> {
         let written = sqlx::query!(
             r#"-- place_upload

@@ -3,7 +3,7 @@
 //! Locks: the uploads that it names, as a submit does. Checks: all that a submit checks, but for the
 //! balance, which is answered. Writes nothing.
 
-use super::submit_job::{NewJob, SubmitJob, Submitted};
+use super::submit_job::{Account, NewJob, SubmitJob, Submitted};
 use crate::error::StoreError;
 use crate::run::{Store, Transaction, Tx};
 
@@ -40,16 +40,26 @@ impl Transaction for QuoteJob {
         if let Err(refusal) = job.resolve(&inputs) {
             return Ok(Quoted::Refused(refusal));
         }
-        let available_micros = sqlx::query_scalar!(
+        let quotas = tx.settings.quotas;
+        let account = sqlx::query_as!(
+            Account,
             r#"-- quote_job
-            select available_micros from org_accounts where org_id = $1"#,
-            job.org.0
+            select available_micros, open_jobs, stored_bytes,
+                coalesce(max_open_jobs, $2) as "max_open_jobs!",
+                coalesce(max_stored_bytes, $3) as "max_stored_bytes!"
+            from org_accounts where org_id = $1"#,
+            job.org.0,
+            quotas.open_jobs,
+            quotas.stored_bytes
         )
         .fetch_one(&mut **tx)
         .await?;
+        if let Some(full) = account.is_full() {
+            return Ok(Quoted::Refused(Submitted::QuotaReached(full)));
+        }
         Ok(Quoted::Price {
             held_micros: job.held_micros(),
-            available_micros,
+            available_micros: account.available_micros,
         })
     }
 }

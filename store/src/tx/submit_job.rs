@@ -116,6 +116,8 @@ pub enum Submitted {
         /// What there is.
         available_micros: i64,
     },
+    /// The org uses as much as it may.
+    QuotaReached(QuotaReached),
     /// An input is not there (or not the org's).
     UnknownUpload {
         /// The input.
@@ -126,6 +128,17 @@ pub enum Submitted {
         /// The input.
         input: String,
     },
+}
+
+/// A quota that leaves no room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QuotaReached {
+    /// `open_jobs` or `stored_bytes`.
+    pub quota: &'static str,
+    /// How much is used.
+    pub used: i64,
+    /// The most.
+    pub most: i64,
 }
 
 impl Store {
@@ -167,6 +180,7 @@ struct Insert<'a> {
     provider_share_bps: i32,
     held_micros: i64,
     head_start_micros: i64,
+    uploads: Vec<Uuid>,
     key: Option<&'a str>,
     fingerprint: Option<String>,
 }
@@ -182,7 +196,7 @@ impl Transaction for SubmitJob {
     type Output = Vec<Submitted>;
 
     async fn run(&self, tx: &mut Tx) -> Result<Vec<Submitted>, StoreError> {
-        let mut available = self.lock_accounts(tx).await?;
+        let mut accounts = self.lock_accounts(tx).await?;
         // An earlier run that is still committing holds those locks: now it can be seen.
         let stored = if tx.rerun {
             self.find(tx).await?
@@ -203,7 +217,7 @@ impl Transaction for SubmitJob {
                 answers.push(answer);
                 continue;
             }
-            match job.admit(&inputs, &mut available)? {
+            match job.admit(&inputs, &mut accounts)? {
                 Ok(inputs) => {
                     inserts.push(job.insert(inputs));
                     if let Some(mine) = &job.idempotency {
@@ -217,6 +231,27 @@ impl Transaction for SubmitJob {
         }
         insert(tx, &inserts).await?;
         Ok(answers)
+    }
+}
+
+/// What an org can spend, uses and may use.
+pub(super) struct Account {
+    pub(super) available_micros: i64,
+    pub(super) open_jobs: i64,
+    pub(super) max_open_jobs: i64,
+    pub(super) stored_bytes: i64,
+    pub(super) max_stored_bytes: i64,
+}
+
+impl Account {
+    /// The quota that leaves no room for another job, if one does.
+    pub(super) fn is_full(&self) -> Option<QuotaReached> {
+        let quotas = [
+            ("open_jobs", self.open_jobs, self.max_open_jobs),
+            ("stored_bytes", self.stored_bytes, self.max_stored_bytes),
+        ];
+        let full = quotas.into_iter().find(|(_, used, most)| used >= most);
+        full.map(|(quota, used, most)| QuotaReached { quota, used, most })
     }
 }
 
@@ -239,27 +274,32 @@ impl NewJob {
         self.terms.hold_micros(self.max_output_seconds)
     }
 
-    /// The inputs as they are stored with the job, its hold taken off what is available; or why not.
+    /// The inputs as they are stored with the job, its hold and its place taken off the account; or why
+    /// not.
     fn admit(
         &self,
         found: &HashMap<Uuid, Input>,
-        available: &mut HashMap<Uuid, i64>,
+        accounts: &mut HashMap<Uuid, Account>,
     ) -> Result<Result<Value, Submitted>, StoreError> {
         let inputs = match self.resolve(found) {
             Ok(inputs) => inputs,
             Err(refusal) => return Ok(Err(refusal)),
         };
-        let available_micros = available.get_mut(&self.org.0).ok_or_else(|| {
+        let account = accounts.get_mut(&self.org.0).ok_or_else(|| {
             StoreError::inconsistent("org_accounts", format!("org {} has no account", self.org))
         })?;
-        let needed_micros = self.held_micros();
-        if *available_micros < needed_micros {
+        if let Some(full) = account.is_full() {
+            return Ok(Err(Submitted::QuotaReached(full)));
+        }
+        let (needed_micros, available_micros) = (self.held_micros(), account.available_micros);
+        if available_micros < needed_micros {
             return Ok(Err(Submitted::InsufficientCredit {
                 needed_micros,
-                available_micros: *available_micros,
+                available_micros,
             }));
         }
-        *available_micros -= needed_micros;
+        account.available_micros -= needed_micros;
+        account.open_jobs += 1;
         Ok(Ok(inputs))
     }
 
@@ -284,6 +324,11 @@ impl NewJob {
         resolved.collect::<Result<Vec<_>, _>>().map(Value::Array)
     }
 
+    fn distinct_uploads(&self) -> Vec<Uuid> {
+        let uploads: HashSet<Uuid> = self.inputs.iter().map(|(_, upload)| upload.0).collect();
+        uploads.into_iter().collect()
+    }
+
     fn insert(&self, inputs: Value) -> Insert<'_> {
         Insert {
             id: self.id.0,
@@ -302,6 +347,7 @@ impl NewJob {
             provider_share_bps: self.terms.provider_share_bps,
             held_micros: self.held_micros(),
             head_start_micros: self.priority.head_start_micros(),
+            uploads: self.distinct_uploads(),
             key: self.idempotency.as_ref().map(|mine| mine.key.as_str()),
             fingerprint: self
                 .idempotency
@@ -312,22 +358,35 @@ impl NewJob {
 }
 
 impl SubmitJob {
-    /// What each org can spend.
-    async fn lock_accounts(&self, tx: &mut Tx) -> Result<HashMap<Uuid, i64>, StoreError> {
+    /// What each org can spend and use.
+    async fn lock_accounts(&self, tx: &mut Tx) -> Result<HashMap<Uuid, Account>, StoreError> {
         let orgs: Vec<Uuid> = self.jobs.iter().map(|job| job.org.0).collect();
+        let quotas = tx.settings.quotas;
         let rows = sqlx::query!(
             r#"-- submit_job: lock
-            select org_id, available_micros from org_accounts where org_id = any($1)
+            select org_id, available_micros, open_jobs, stored_bytes,
+                coalesce(max_open_jobs, $2) as "max_open_jobs!",
+                coalesce(max_stored_bytes, $3) as "max_stored_bytes!"
+            from org_accounts where org_id = any($1)
             order by org_id for no key update"#,
-            &orgs
+            &orgs,
+            quotas.open_jobs,
+            quotas.stored_bytes
         )
         .fetch_all(&mut **tx)
         .await?;
         tx.point("locked").await;
-        let accounts = rows.into_iter();
-        Ok(accounts
-            .map(|row| (row.org_id, row.available_micros))
-            .collect())
+        let accounts = rows.into_iter().map(|row| {
+            let account = Account {
+                available_micros: row.available_micros,
+                open_jobs: row.open_jobs,
+                max_open_jobs: row.max_open_jobs,
+                stored_bytes: row.stored_bytes,
+                max_stored_bytes: row.max_stored_bytes,
+            };
+            (row.org_id, account)
+        });
+        Ok(accounts.collect())
     }
 
     async fn find(&self, tx: &mut Tx) -> Result<HashSet<Uuid>, StoreError> {
@@ -362,7 +421,8 @@ impl SubmitJob {
         Ok(taken.collect())
     }
 
-    /// The uploads that the jobs name. They do not change once they are complete.
+    /// The uploads that the jobs name, but for those that were given up. They do not change once they are
+    /// complete, and whoever gives one up holds its org's account, as we do.
     pub(super) async fn find_inputs(
         &self,
         tx: &mut Tx,
@@ -375,7 +435,7 @@ impl SubmitJob {
         let rows = sqlx::query!(
             r#"-- submit_job: inputs
             select id, org_id, object_key, sha256, size_bytes from uploads
-            where id = any($1) order by id for key share"#,
+            where id = any($1) and deleted_at is null order by id for key share"#,
             &ids
         )
         .fetch_all(&mut **tx)
@@ -393,6 +453,7 @@ impl SubmitJob {
 }
 
 /// Inserts jobs whose accounts are locked and cover them.
+#[expect(clippy::too_many_lines, reason = "one statement")]
 async fn insert(tx: &mut Tx, inserts: &[Insert<'_>]) -> Result<(), StoreError> {
     if inserts.is_empty() {
         return Ok(());
@@ -422,16 +483,23 @@ async fn insert(tx: &mut Tx, inserts: &[Insert<'_>]) -> Result<(), StoreError> {
             returning id, org_id, held_micros
         ), holds as (
             select org_id, sum(held_micros)::bigint as micros, count(*) as jobs from created
-            where held_micros > 0 group by org_id
+            group by org_id
         ), held as (
             update org_accounts o set available_micros = o.available_micros - h.micros,
-                held_micros = o.held_micros + h.micros
+                held_micros = o.held_micros + h.micros, open_jobs = o.open_jobs + h.jobs
             from holds h where o.org_id = h.org_id and o.available_micros >= h.micros
             returning h.jobs
         ), posted as (
             insert into postings (kind, debit, credit, amount_micros, org_id, job_id, created_at)
             select 'hold', 'org_available', 'org_held', held_micros, org_id, id, clock.now
             from created, clock where held_micros > 0
+            returning 1
+        ), reading as (
+            insert into job_inputs (upload_id, job_id)
+            select u.id::uuid, created.id
+            from created join jsonb_to_recordset($1) as i(id uuid, uploads jsonb)
+                on i.id = created.id
+                cross join jsonb_array_elements_text(i.uploads) u(id)
             returning 1
         ), named as (
             insert into idempotency_keys (org_id, key, fingerprint, job_id)
@@ -443,6 +511,7 @@ async fn insert(tx: &mut Tx, inserts: &[Insert<'_>]) -> Result<(), StoreError> {
         )
         select (select count(*) from created) as "created!",
             (select count(*) from named) as "named!",
+            (select count(*) from reading) as "reading!",
             (select coalesce(sum(jobs), 0)::bigint from held) as "held!",
             (select count(*) from posted) as "posted!""#,
         input
@@ -452,8 +521,10 @@ async fn insert(tx: &mut Tx, inserts: &[Insert<'_>]) -> Result<(), StoreError> {
     let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
     let paid = count(inserts.iter().filter(|one| one.held_micros > 0).count());
     let named = count(inserts.iter().filter(|one| one.key.is_some()).count());
-    let expected = (count(inserts.len()), named, paid, paid);
-    let written = (row.created, row.named, row.held, row.posted);
+    let reading = count(inserts.iter().map(|one| one.uploads.len()).sum());
+    let all = count(inserts.len());
+    let expected = (all, named, reading, all, paid);
+    let written = (row.created, row.named, row.reading, row.held, row.posted);
     if written == expected {
         Ok(())
     } else {

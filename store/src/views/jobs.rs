@@ -65,6 +65,10 @@ pub struct JobView {
     pub created_at: OffsetDateTime,
     /// When it ended.
     pub ended_at: Option<OffsetDateTime>,
+    /// Until when its files are kept.
+    pub files_expire_at: Option<OffsetDateTime>,
+    /// When its output and artifacts were given up.
+    pub files_deleted_at: Option<OffsetDateTime>,
 }
 
 /// One attempt as the buyer sees it.
@@ -106,6 +110,8 @@ pub enum OutputView {
         /// Its status.
         status: String,
     },
+    /// It was given up.
+    Gone,
     /// The verified copy.
     Ready {
         /// Its object.
@@ -157,7 +163,7 @@ macro_rules! select_jobs {
                 case when a.lease_expires_at > authority_now() then a.percent end as percent,
                 j.lane, (j.queue_key is not null) as "is_ready!", j.wake_at, j.failure_code, j.failure_message,
                 encode(j.output_sha256, 'hex') as output_sha256, j.output_size_bytes,
-                j.output_seconds, j.created_at, j.ended_at
+                j.output_seconds, j.created_at, j.ended_at, j.files_expire_at, j.files_deleted_at
             from jobs j
             left join attempts a on a.job_id = j.id and a.ended_at is null
             "#
@@ -257,6 +263,8 @@ impl Store {
             let row = sqlx::query!(
                 r#"-- output
                 select status::text as "status!", output_key, output_size_bytes,
+                    (output_key is not null and (files_deleted_at is not null
+                        or files_expire_at <= authority_now())) as "gone!",
                     authority_now() + $3::bigint * interval '1 microsecond' as "link_expires_at!"
                 from jobs where id = $1 and org_id = $2"#,
                 job.0,
@@ -267,6 +275,7 @@ impl Store {
             .await?;
             Ok(match row {
                 None => OutputView::NoJob,
+                Some(row) if row.gone => OutputView::Gone,
                 Some(row) => match (row.output_key, row.output_size_bytes) {
                     (Some(object_key), Some(size_bytes)) => OutputView::Ready {
                         object_key,

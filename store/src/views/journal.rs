@@ -112,10 +112,12 @@ impl Store {
                 r#"-- artifacts
                 select f.attempt_id, a.attempt_number, f.job_seq, f.name, f.object_key,
                     encode(f.sha256, 'hex') as "sha256!", f.size_bytes, f.recorded_at,
-                    (a.ended_at is not null
+                    (a.ended_at is not null and j.files_deleted_at is null
+                        and coalesce(j.files_expire_at > authority_now(), true)
                         and (a.status = 'succeeded' or a.collections = 0)) as "is_kept!",
                     authority_now() + $2::bigint * interval '1 microsecond' as "link_expires_at!"
                 from attempt_artifacts f join attempts a on a.id = f.attempt_id
+                    join jobs j on j.id = f.job_id
                 where f.job_id = $1 order by f.job_seq"#,
                 job.0,
                 grant

@@ -10,6 +10,7 @@ mod journal;
 mod ledger;
 mod news;
 mod sessions;
+mod uploads;
 mod waiting;
 
 pub use accounts::{Balance, DeviceView};
@@ -22,3 +23,4 @@ pub use ledger::{
 };
 pub use news::{JobEvent, JobNews, JobState, NEWS_PAGE, NewsAfter};
 pub use sessions::{HeldAttempt, SessionView};
+pub use uploads::UploadView;

@@ -51,6 +51,7 @@ pub(in crate::http) fn operation() -> Operation {
             ProblemCode::LinkExpired,
             ProblemCode::NotFound,
             ProblemCode::AlreadyStored,
+            ProblemCode::QuotaExceeded,
             ProblemCode::GrantClosed,
             ProblemCode::TooLarge,
             ProblemCode::ClockRegressed,
@@ -137,13 +138,14 @@ async fn place(state: &AppState, grant: &Grant, staged: Staged) -> Result<(), Pr
     match (placed, grant.holder) {
         (Placed::Done, _) => Ok(()),
         (Placed::Closed, Holder::Upload(_)) => {
-            let detail = "an upload is written once: make a new one for other bytes";
+            let detail = "an upload is written once, and not after it was deleted: make a new one";
             Err(Problem::new(ProblemCode::AlreadyStored, detail))
         }
         (Placed::Closed, Holder::Attempt(_) | Holder::Buyer) => {
             let detail = "the attempt has committed or ended";
             Err(Problem::new(ProblemCode::GrantClosed, detail))
         }
+        (Placed::OverQuota(full), _) => Err(Problem::quota(&full)),
         (Placed::ClockRegressed(by), _) => Err(clock_regressed(by)),
         (Placed::Failed(why), _) => {
             tracing::error!(why, "uploaded bytes could not be put in place");

@@ -78,6 +78,7 @@ pub(in crate::http) fn operation() -> Operation {
         .with_header(headers::REPLAYED)
         .refuses(&[
             ProblemCode::InsufficientFunds,
+            ProblemCode::QuotaExceeded,
             ProblemCode::UploadIncomplete,
             ProblemCode::IdempotencyKeyReused,
         ])
@@ -175,9 +176,10 @@ pub(super) fn refusal(submitted: &Submitted) -> Result<(), Problem> {
                  available: add credit, or lower limits.max_output_seconds"
             ),
         )),
+        Submitted::QuotaReached(full) => Err(Problem::quota(full)),
         Submitted::UnknownUpload { input } => Err(Problem::new(
             ProblemCode::InvalidRequest,
-            "your org has no such upload",
+            "your org has no such upload, or it was deleted",
         )
         .at(upload_field(input))),
         Submitted::IncompleteUpload { input } => Err(Problem::new(

@@ -4,6 +4,7 @@ pub(super) mod artifacts;
 pub(super) mod attempts;
 pub(super) mod cancel;
 pub(super) mod create;
+pub(super) mod delete_output;
 pub(super) mod events;
 pub(super) mod get;
 pub(super) mod headers;

@@ -26,6 +26,7 @@ pub(in crate::http) fn operation() -> Operation {
             ProblemCode::NotFound,
             ProblemCode::NotReady,
             ProblemCode::NoOutput,
+            ProblemCode::Gone,
         ])
 }
 
@@ -38,6 +39,10 @@ async fn output(
     match state.store.output(buyer.org, job_id(&path)?).await? {
         OutputView::NoJob => Err(Problem::not_found("job")),
         OutputView::NotReady { status } => Err(no_output(&status)),
+        OutputView::Gone => Err(Problem::new(
+            ProblemCode::Gone,
+            "the output was deleted: by you, or because its time was over (`expires_at`)",
+        )),
         OutputView::Ready {
             object_key,
             link_expires_at,

@@ -49,7 +49,7 @@ pub(in crate::http) fn operation() -> Operation {
         .by(Who::Buyer)
         .takes(&JobOrder::example())
         .answers::<Quote>(200, "The price, and whether the job could run now.")
-        .refuses(&[ProblemCode::UploadIncomplete])
+        .refuses(&[ProblemCode::QuotaExceeded, ProblemCode::UploadIncomplete])
 }
 
 /// Price terms, the hold, whether the balance covers it, and what a device must have.

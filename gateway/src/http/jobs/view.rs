@@ -59,6 +59,8 @@ pub(super) struct Job {
     created_at: Time,
     /// When it ended.
     ended_at: Option<Time>,
+    /// Until when its inputs, output and artifacts are kept; null while it has not ended.
+    expires_at: Option<Time>,
     /// Where to go from here.
     links: Links,
 }
@@ -134,6 +136,8 @@ struct Output {
     duration_seconds: Option<f64>,
     /// A name for it, that tells what is in it.
     filename: String,
+    /// When it was deleted; it is served no more.
+    deleted_at: Option<Time>,
 }
 
 /// Where to go from a job.
@@ -183,9 +187,11 @@ impl Job {
                 size_bytes: job.output_size_bytes,
                 duration_seconds: job.output_seconds,
                 filename: filename(job),
+                deleted_at: job.files_deleted_at.map(Time),
             }),
             created_at: Time(job.created_at),
             ended_at: job.ended_at.map(Time),
+            expires_at: job.files_expire_at.map(Time),
             links: Links::of(&job.id.to_string()),
         }
     }

@@ -163,6 +163,20 @@ async fn broken_accounts(conn: &mut PgConnection) -> Result<Vec<Broken>, sqlx::E
          where (available_micros, held_micros) is distinct from (available, held)
          order by id limit 10)
         union all
+        (select 'an org''s open jobs are counted', o.org_id::text
+         from org_accounts o left join (select org_id, count(*) as open from jobs
+             where ended_at is null group by org_id) j on j.org_id = o.org_id
+         where o.open_jobs <> coalesce(j.open, 0) order by o.org_id limit 10)
+        union all
+        (select 'an org''s stored bytes are counted', o.org_id::text
+         from org_accounts o
+             left join (select org_id, sum(size_bytes) as bytes from uploads
+                 where deleted_at is null group by org_id) u on u.org_id = o.org_id
+             left join (select org_id, sum(output_size_bytes) as bytes from jobs
+                 where files_deleted_at is null group by org_id) j on j.org_id = o.org_id
+         where o.stored_bytes <> coalesce(u.bytes, 0) + coalesce(j.bytes, 0)
+         order by o.org_id limit 10)
+        union all
         (select 'no balance is negative', id from pairs
          where least(available_micros, held_micros, available, held) < 0 order by id limit 10)"#
     )
