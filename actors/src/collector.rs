@@ -7,9 +7,11 @@ use actix::{
     Actor, ActorFutureExt, AsyncContext, AtomicResponse, Context, Handler, Message, MessageResult,
     WrapFuture,
 };
-use fencepost_store::artifacts::ArtifactStore;
+use fencepost_store::artifacts::{ArtifactError, ArtifactStore};
+use fencepost_store::tx::collect_garbage::Garbage;
 use fencepost_store::{Store, StoreError};
 use serde_json::json;
+use tokio::time::Instant;
 
 use crate::health::LoopHealth;
 use crate::messages::Snapshot;
@@ -21,6 +23,8 @@ pub(crate) const PERIOD: Duration = Duration::from_secs(10);
 const BATCH: u32 = 100;
 /// The most batches of old jobs that are pruned in one pass.
 const MOST_PRUNES: u32 = 10;
+/// The longest that the objects of one attempt may take, and that all may if some fail.
+const LONGEST: Duration = Duration::from_secs(10);
 /// The most old requests that are forgotten in one pass.
 const MOST_REQUESTS: u32 = 1_000;
 
@@ -55,36 +59,50 @@ impl Collector {
 async fn collect(store: Store, artifacts: ArtifactStore) -> Result<u64, StoreError> {
     store.prune_keys(BATCH).await?;
     store.expire_files(BATCH).await?;
+    let mut deleted = of_attempts(&store, &artifacts).await?;
+    deleted += retire(&store, &artifacts).await?;
+    deleted += of_uploads(&store, &artifacts).await?;
+    store.forget_requests(MOST_REQUESTS).await?;
+    prune(&store).await?;
+    Ok(deleted)
+}
+
+async fn of_attempts(store: &Store, artifacts: &ArtifactStore) -> Result<u64, StoreError> {
     let garbage = store.collect_garbage(BATCH).await?;
+    let began = Instant::now();
     let (mut done, mut deleted) = (Vec::new(), 0);
     for one in garbage {
-        match delete_all(&artifacts, &one.keys).await {
+        match soon(delete(artifacts, &one)).await {
             Ok(()) => {
-                deleted += one.keys.len() as u64;
+                deleted += (one.keys.len() + one.copies.len()) as u64;
                 done.push(one.attempt);
             }
             Err(error) => {
                 tracing::warn!(attempt.id = %one.attempt, %error, "objects are deleted later");
+                if began.elapsed() > LONGEST {
+                    break;
+                }
             }
         }
     }
     if !done.is_empty() {
         store.garbage_deleted(done).await?;
     }
-    deleted += retire(&store, &artifacts).await?;
-    store.forget_requests(MOST_REQUESTS).await?;
-    prune(&store).await?;
     Ok(deleted)
 }
 
 /// Deletes uploads that nobody needs any more; how many.
 async fn retire(store: &Store, artifacts: &ArtifactStore) -> Result<u64, StoreError> {
+    let began = Instant::now();
     let mut erased = Vec::new();
     for one in store.retire_uploads(BATCH).await? {
-        match artifacts.delete(&one.object_key).await {
+        match soon(artifacts.delete(&one.object_key)).await {
             Ok(()) => erased.push(one.upload),
             Err(error) => {
                 tracing::warn!(upload.id = %one.upload, %error, "an upload is deleted later");
+                if began.elapsed() > LONGEST {
+                    break;
+                }
             }
         }
     }
@@ -105,14 +123,54 @@ async fn prune(store: &Store) -> Result<(), StoreError> {
     Ok(())
 }
 
-async fn delete_all(
-    artifacts: &ArtifactStore,
-    keys: &[String],
-) -> Result<(), fencepost_store::artifacts::ArtifactError> {
-    for key in keys {
+/// A store that is away must not hold up the round: what was due comes again in an hour.
+async fn soon(
+    deleting: impl Future<Output = Result<(), ArtifactError>>,
+) -> Result<(), ArtifactError> {
+    match tokio::time::timeout(LONGEST, deleting).await {
+        Ok(done) => done,
+        Err(_) => Err(ArtifactError::Io("it does not answer".to_owned())),
+    }
+}
+
+async fn delete(artifacts: &ArtifactStore, one: &Garbage) -> Result<(), ArtifactError> {
+    // First what could still become an object.
+    if let (Some(bucket), Some(parts)) = (artifacts.bucket(), &one.parts) {
+        bucket.abort_parts(&parts.key, parts.id.as_deref()).await?;
+    }
+    for key in &one.keys {
         artifacts.delete(key).await?;
     }
+    for copies in &one.copies {
+        artifacts.remove_copies(copies, one.kept.as_deref()).await?;
+    }
     Ok(())
+}
+
+async fn of_uploads(store: &Store, artifacts: &ArtifactStore) -> Result<u64, StoreError> {
+    let garbage = store.collect_uploads(BATCH).await?;
+    let began = Instant::now();
+    let (mut done, mut deleted) = (Vec::new(), 0);
+    for one in garbage {
+        let copies = artifacts.remove_copies(&one.copies, one.kept.as_deref());
+        let both = async { artifacts.delete(&one.incoming).await.and(copies.await) };
+        match soon(both).await {
+            Ok(()) => {
+                deleted += 1;
+                done.push(one.upload);
+            }
+            Err(error) => {
+                tracing::warn!(upload.id = %one.upload, %error, "objects are deleted later");
+                if began.elapsed() > LONGEST {
+                    break;
+                }
+            }
+        }
+    }
+    if !done.is_empty() {
+        store.uploads_collected(done).await?;
+    }
+    Ok(deleted)
 }
 
 impl Actor for Collector {

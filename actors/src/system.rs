@@ -9,7 +9,7 @@ use fencepost_domain::attempt::Phase;
 use fencepost_domain::fencing::LeaseClaim;
 use fencepost_domain::ids::{DeviceId, SessionNumber};
 use fencepost_media::Tools;
-use fencepost_store::artifacts::{ArtifactStore, LinkSigner};
+use fencepost_store::artifacts::{ArtifactStore, Links};
 use fencepost_store::tx::cancel_job::Cancelled;
 use fencepost_store::tx::record_progress::Progress;
 use fencepost_store::{Store, StoreError};
@@ -46,8 +46,8 @@ pub struct Dependencies {
     pub store: Store,
     /// Objects.
     pub artifacts: ArtifactStore,
-    /// Signs links.
-    pub signer: LinkSigner,
+    /// Makes links.
+    pub links: Links,
     /// FFmpeg, for verification.
     pub tools: Option<Tools>,
     /// Periods and bounds.
@@ -81,7 +81,7 @@ impl ActorSystem {
         let Dependencies {
             store,
             artifacts,
-            signer,
+            links,
             tools,
             settings,
         } = on;
@@ -98,7 +98,7 @@ impl ActorSystem {
         let announce_health = LoopHealth::new("announcer", announcer::HEALTH_PERIOD);
         let announcer = start_announcer(&sessions, &store, &settings, &announce_health);
         let registry = supervise("registry", &core, Registry::default);
-        let most = settings.verifications;
+        let most = (settings.verifications, settings.max_output_bytes);
         let verifier = supervise("verifier", &checking, move || {
             Verifier::new(artifacts.clone(), tools.clone(), most)
         });
@@ -118,7 +118,7 @@ impl ActorSystem {
         let _ = matcher_cell.set(matcher.clone());
         let shared = shared_calls(&core, &store);
         let near = Neighbours {
-            links: OfferLinks::new(signer, settings.max_output_bytes),
+            links: OfferLinks::new(links, settings.max_output_bytes),
             records: records(&core, &store),
             store,
             matcher,

@@ -13,7 +13,7 @@ use fencepost_domain::verification::Verdict;
 use fencepost_media::{
     CheckFailure, Expectation, Limits, StopSignal, Tools, Workbench, check_output,
 };
-use fencepost_store::artifacts::{ArtifactError, ArtifactStore};
+use fencepost_store::artifacts::{ArtifactError, ArtifactStore, LocalCopy};
 use fencepost_store::tx::begin_verification::VerificationTicket;
 use fencepost_store::tx::settle_commit::Settle;
 use serde_json::json;
@@ -32,6 +32,8 @@ struct Inner {
     tools: Option<Tools>,
     permits: Semaphore,
     most: usize,
+    /// The most bytes of an output.
+    max_bytes: u64,
 }
 
 /// Finalizer → verifier: check this. Answered with the verdict to settle.
@@ -40,8 +42,12 @@ struct Inner {
 pub struct VerifyOutput(pub Box<VerificationTicket>);
 
 impl Verifier {
-    /// A verifier of at most `most` outputs at once.
-    pub fn new(artifacts: ArtifactStore, tools: Option<Tools>, most: usize) -> Self {
+    /// A verifier of at most `most` outputs at once, each of at most `max_bytes`.
+    pub fn new(
+        artifacts: ArtifactStore,
+        tools: Option<Tools>,
+        (most, max_bytes): (usize, u64),
+    ) -> Self {
         let permits = Semaphore::new(most);
         Self {
             inner: Arc::new(Inner {
@@ -49,6 +55,7 @@ impl Verifier {
                 tools,
                 permits,
                 most,
+                max_bytes,
             }),
         }
     }
@@ -67,9 +74,10 @@ impl Handler<VerifyOutput> for Verifier {
         let inner = Arc::clone(&self.inner);
         Box::pin(async move {
             let ticket = message.0;
-            let copy_key =
+            let mut copy_key =
                 artifact_key::verified_copy(ticket.job, ticket.attempt, ticket.verification_epoch);
-            let verdict = inner.verify(&ticket, &copy_key).await.unwrap_or_else(|trouble| {
+            let verdict = inner.verify(&ticket, &mut copy_key).await;
+            let verdict = verdict.unwrap_or_else(|trouble| {
                 tracing::warn!(attempt.id = %ticket.attempt, trouble, "an output was not checked");
                 Verdict::Trouble { reason: trouble }
             });
@@ -92,16 +100,26 @@ impl Handler<Snapshot> for Verifier {
 }
 
 impl Inner {
-    /// The verdict, or the trouble that kept us from one.
-    async fn verify(&self, ticket: &VerificationTicket, copy_key: &str) -> Result<Verdict, String> {
+    /// The verdict, or the trouble that kept us from one. Says which copy it is about.
+    async fn verify(
+        &self,
+        ticket: &VerificationTicket,
+        copy_key: &mut String,
+    ) -> Result<Verdict, String> {
         let _permit = self
             .permits
             .acquire()
             .await
             .map_err(|error| error.to_string())?;
         let declared = &ticket.declared;
-        match self.artifacts.copy(&declared.object_key, copy_key).await {
-            Ok(()) => {}
+        if declared.size_bytes.unsigned_abs() > self.max_bytes {
+            let (is, most) = (declared.size_bytes, self.max_bytes);
+            return Ok(differ(format!(
+                "{is} bytes are more than the {most} that are taken"
+            )));
+        }
+        match self.copy(ticket, copy_key).await {
+            Ok(key) => *copy_key = key,
             Err(ArtifactError::NotFound(_)) => {
                 return Ok(differ(
                     "nothing was uploaded under the declared key".to_owned(),
@@ -109,17 +127,20 @@ impl Inner {
             }
             Err(error) => return Err(error.to_string()),
         }
-        let stored = self
+        // What is longer than it may be is not read.
+        let size = self
             .artifacts
-            .digest(copy_key)
+            .size(copy_key)
             .await
             .map_err(|error| error.to_string())?;
-        if i64::try_from(stored.size_bytes) != Ok(declared.size_bytes) {
-            let (is, said) = (stored.size_bytes, declared.size_bytes);
+        if i64::try_from(size) != Ok(declared.size_bytes) {
+            let said = declared.size_bytes;
             return Ok(differ(format!(
-                "{is} bytes were uploaded, {said} were declared"
+                "{size} bytes were uploaded, {said} were declared"
             )));
         }
+        let read = self.artifacts.read_copy(copy_key).await;
+        let (file, stored) = read.map_err(|error| error.to_string())?;
         if stored.sha256 != declared.sha256 {
             return Ok(differ(
                 "the uploaded bytes are not the declared ones (SHA-256)".to_owned(),
@@ -128,7 +149,7 @@ impl Inner {
         let service = ServiceName::parse(&ticket.service)
             .ok_or_else(|| format!("this build does not know {}", ticket.service))?;
         match ServiceParams::parse(service, &ticket.params).map_err(|error| error.to_string())? {
-            ServiceParams::Transcode(params) => self.check_media(ticket, copy_key, params).await,
+            ServiceParams::Transcode(params) => self.check_media(ticket, &file, params).await,
             // Nothing is promised but the bytes.
             ServiceParams::Noop(_) => Ok(Verdict::Good {
                 duration_seconds: 0.0,
@@ -136,21 +157,28 @@ impl Inner {
         }
     }
 
+    /// Copies what was uploaded to where no link leads, after making one object of its parts.
+    async fn copy(&self, ticket: &VerificationTicket, to: &str) -> Result<String, ArtifactError> {
+        let declared = &ticket.declared;
+        if let (Some(bucket), Some(parts)) = (self.artifacts.bucket(), &ticket.parts) {
+            let size = declared.size_bytes.unsigned_abs();
+            bucket
+                .complete_parts(&declared.object_key, parts, size)
+                .await?;
+        }
+        self.artifacts.seal(&declared.object_key, to).await
+    }
+
     async fn check_media(
         &self,
         ticket: &VerificationTicket,
-        copy_key: &str,
+        copy: &LocalCopy,
         params: TranscodeParams,
     ) -> Result<Verdict, String> {
         let tools = self
             .tools
             .clone()
             .ok_or("no FFmpeg was found on this machine")?;
-        let copy = self
-            .artifacts
-            .local_copy(copy_key)
-            .await
-            .map_err(|error| error.to_string())?;
         let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
         let limits = Limits {
             run_time: Duration::from_mins(30),

@@ -200,8 +200,8 @@ impl Agent {
                 self.look(now);
                 self.core.on_job_ended(attempt, outcome, now);
             }
-            Event::Job(JobEvent::LinkWanted(attempt, name, direction)) => {
-                self.core.on_link_wanted(attempt, (name, direction), now);
+            Event::Job(JobEvent::LinkWanted(attempt, wanted)) => {
+                self.core.on_link_wanted(attempt, wanted, now);
             }
             Event::Written(written) => self.on_written(&written),
             Event::Signal if self.drain_until.is_some() => return Err(RunError::Interrupted),

@@ -12,6 +12,8 @@ use crate::address::Gateway;
 const CONNECT_TIME: Duration = Duration::from_secs(10);
 /// The longest that a transfer may stand still.
 pub const IDLE_TIME: Duration = Duration::from_secs(30);
+/// How long what is behind links may be away before a transfer fails.
+pub const AWAY_TIME: Duration = Duration::from_mins(5);
 const MOST_REDIRECTS: usize = 3;
 
 /// A client for talking to this gateway and to the links that it grants.

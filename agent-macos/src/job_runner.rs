@@ -149,7 +149,14 @@ impl Job<'_> {
         let sent = Arc::new(AtomicU64::new(0));
         let file = (output.as_path(), size);
         {
-            let upload = upload::upload(&self.shop.network, &mut link, file, self.live, &sent);
+            let network = &self.shop.network;
+            let upload = async {
+                if granted.parts_above.is_some_and(|most| size > most) {
+                    return upload::upload_in_parts(network, &mut link, file, self.live, &sent)
+                        .await;
+                }
+                upload::upload(network, &mut link, file, self.live, &sent).await
+            };
             tokio::pin!(upload);
             let mut look = tokio::time::interval(LOOK_AT_UPLOAD);
             loop {

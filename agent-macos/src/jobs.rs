@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{Id, JoinError, JoinSet};
 
 use crate::clock::Moment;
-use crate::core::{JobOutcome, LinkAnswer, Work};
+use crate::core::{JobOutcome, LinkAnswer, Wanted, Work};
 use crate::job_runner::{self, Shop};
 use crate::power::{Awake, Power};
 use crate::reporter::{JobNews, Reporter};
@@ -26,7 +26,7 @@ pub enum JobEvent {
     /// It got further.
     News(JobNews),
     /// It needs a fresh link for the object of this name, to `get` or to `put` it.
-    LinkWanted(AttemptId, String, &'static str),
+    LinkWanted(AttemptId, Wanted),
     /// It has ended: nothing of it is left on this machine.
     Ended(AttemptId, JobOutcome),
 }
@@ -147,14 +147,13 @@ impl Jobs {
     fn wished(&mut self, wish: LinkWish) -> JobEvent {
         let LinkWish {
             attempt,
-            name,
-            direction,
+            wanted,
             answer,
         } = wish;
         if let Some(running) = self.running.values_mut().find(|job| job.attempt == attempt) {
             running.wish = Some(answer);
         }
-        JobEvent::LinkWanted(attempt, name, direction)
+        JobEvent::LinkWanted(attempt, wanted)
     }
 
     fn ended(&mut self, ended: Result<(Id, JobOutcome), JoinError>) -> JobEvent {

@@ -105,6 +105,7 @@ pub async fn run(settings: Settings, workers: Handle) -> Result<(), StartError> 
         network: Network {
             client,
             idle: http::IDLE_TIME,
+            away: http::AWAY_TIME,
         },
         gateway,
         runner,

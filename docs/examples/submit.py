@@ -65,6 +65,8 @@ def upload(film):
             return requests.put(urljoin(API, place["url"]), data=bytes_, timeout=40)
 
     patiently(once)
+    while ask("POST", place["complete_url"], json={}).status_code == 202:
+        time.sleep(2)
     return place["upload_id"]
 
 

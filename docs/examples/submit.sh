@@ -29,6 +29,8 @@ upload=$(ask POST /v1/uploads -H 'Content-Type: application/json' -d '{}')
 link=$(echo "$upload" | field url)
 case $link in /*) link=$api$link ;; esac
 curl -sS --fail-with-body --retry 8 --retry-all-errors -T "$film" "$link" >/dev/null
+while ask POST "$(echo "$upload" | field complete_url)" -H 'Content-Type: application/json' -d '{}' |
+  grep -q '"status":"reading"'; do sleep 2; done
 
 # 2. Order the work. The key makes this order one job, however often it is sent.
 job=$(ask POST /v1/jobs -H 'Content-Type: application/json' \

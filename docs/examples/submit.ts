@@ -62,9 +62,11 @@ async function upload(film: string): Promise<string> {
   const place = (await (await ask("POST", "/v1/uploads", {}, { size_bytes: bytes.length })).json()) as {
     upload_id: string;
     url: string;
+    complete_url: string;
   };
   // Without the API key: the link is all that it needs.
   await patiently(() => fetch(new URL(place.url, api), { method: "PUT", body: bytes }));
+  while ((await ask("POST", place.complete_url, {}, {})).status === 202) await sleep(2_000);
   return place.upload_id;
 }
 

@@ -14,6 +14,7 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use uuid::Uuid;
 
+use crate::artifacts::OpenUpload;
 use crate::error::StoreError;
 use crate::finalized::Ended;
 use crate::run::Tx;
@@ -54,6 +55,8 @@ pub(crate) struct AttemptRow {
     pub(crate) verification_started_at: Option<OffsetDateTime>,
     pub(crate) verify_until: Option<OffsetDateTime>,
     pub(crate) declared: Option<Declared>,
+    /// The upload in parts that was begun for its output.
+    pub(crate) parts: Option<OpenUpload>,
     pub(crate) failure_code: Option<FailureCode>,
     pub(crate) failure_message: Option<String>,
 }
@@ -164,7 +167,7 @@ macro_rules! select_pairs {
             a.retain_epoch, a.retain_digest, a.retain_content,
             a.declared_key, a.declared_sha256, a.declared_size_bytes,
             a.verification_epoch as "verification_epoch?", a.verification_started_at,
-            a.verify_until, a.failure_code, a.failure_message,
+            a.verify_until, a.part_bytes, a.multipart_id, a.failure_code, a.failure_message,
             j.org_id as "org_id?", j.status::text as "job_status?",
             j.max_attempts as "max_attempts?", j.charged_attempts as "charged_attempts?",
             j.returned_offers as "returned_offers?",
@@ -249,6 +252,8 @@ pub(crate) struct PairRecord {
     pub(crate) verification_epoch: Option<i64>,
     pub(crate) verification_started_at: Option<OffsetDateTime>,
     pub(crate) verify_until: Option<OffsetDateTime>,
+    pub(crate) part_bytes: Option<i64>,
+    pub(crate) multipart_id: Option<String>,
     pub(crate) failure_code: Option<String>,
     pub(crate) failure_message: Option<String>,
     pub(crate) org_id: Option<Uuid>,
@@ -346,6 +351,13 @@ impl PairRecord {
             verification_started_at: self.verification_started_at,
             verify_until: self.verify_until,
             declared,
+            parts: self
+                .multipart_id
+                .zip(self.part_bytes)
+                .map(|(id, bytes)| OpenUpload {
+                    id,
+                    part_bytes: bytes.unsigned_abs(),
+                }),
             failure_code: self.failure_code.as_deref().map(FailureCode::parse_lenient),
             failure_message: self.failure_message,
         };

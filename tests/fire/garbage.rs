@@ -58,8 +58,14 @@ fn list(root: &Path, folder: &Path, found: &mut BTreeSet<String>) {
 /// What the collector does; how many attempts it cleaned up after.
 async fn collect(world: &World, objects: &Objects) -> usize {
     let garbage = world.store.collect_garbage(100).await.expect("it runs");
-    for key in garbage.iter().flat_map(|one| &one.keys) {
-        objects.store.delete(key).await.expect("it can be deleted");
+    for one in &garbage {
+        for key in &one.keys {
+            objects.store.delete(key).await.expect("it can be deleted");
+        }
+        for copies in &one.copies {
+            let removing = objects.store.remove_copies(copies, one.kept.as_deref());
+            removing.await.expect("it can be deleted");
+        }
     }
     let attempts: Vec<_> = garbage.iter().map(|one| one.attempt).collect();
     let count = attempts.len();

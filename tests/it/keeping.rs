@@ -36,7 +36,12 @@ async fn collect(world: &World) -> Vec<String> {
         .garbage_deleted(attempts)
         .await
         .expect("it runs");
-    garbage.into_iter().flat_map(|one| one.keys).collect()
+    let keys = garbage.into_iter().flat_map(|one| {
+        let copies = one.copies.into_iter();
+        let copies = copies.filter(move |copy| Some(copy) != one.kept.as_ref());
+        one.keys.into_iter().chain(copies)
+    });
+    keys.collect()
 }
 
 async fn retire(world: &World) -> Vec<UploadId> {

@@ -403,6 +403,46 @@ async fn a_file_is_put_in_place_once() {
 }
 
 #[tokio::test]
+async fn a_file_in_a_bucket_is_completed_once_and_parts_are_begun_once() {
+    for death in [Death::Backend, Death::Client] {
+        let scene = Scene::new(death).await;
+        let world = &scene.world;
+        let new = fencepost_store::admin::NewUpload {
+            id: fencepost_domain::ids::UploadId::new(),
+            max_bytes: 10,
+            sha256: None,
+            in_bucket: true,
+        };
+        let upload = new.id;
+        let created = world.store.create_declared_upload(world.org, new).await;
+        created.unwrap();
+        let found = fencepost_store::artifacts::Stored {
+            size_bytes: 10,
+            sha256: [1; 32],
+        };
+        let call = |store: Store| async move {
+            store.complete_upload(upload, "a".to_owned(), found).await
+        };
+        let completed = scene.run("uploads", call).await;
+        let done = fencepost_store::tx::complete_upload::Completed::Done;
+        assert_eq!(completed, done, "{death:?}");
+    }
+    for death in [Death::Backend, Death::Client] {
+        let scene = Scene::new(death).await;
+        let mac = scene.world.device("mac").await;
+        let lease = scene.world.in_phase(&mac, Phase::Uploading).await;
+        let claim = lease.claim();
+        let begun = fencepost_store::artifacts::OpenUpload {
+            id: "mine".to_owned(),
+            part_bytes: 5,
+        };
+        let call = |store: Store| async move { store.parts_begun(claim, begun).await };
+        let begun = scene.run("attempts", call).await.expect("it is granted");
+        assert_eq!(begun.upload_id.as_deref(), Some("mine"), "{death:?}");
+    }
+}
+
+#[tokio::test]
 async fn an_expiry_is_swept_once() {
     for death in [Death::Backend, Death::Client] {
         let scene = Scene::new(death).await;

@@ -87,6 +87,7 @@ pub fn grant(offer: &LeaseOffer, name: &str, direction: &str) -> AgentFrame {
         lease: offer.lease(),
         name: name.to_owned(),
         direction: direction.to_owned(),
+        first_part: None,
     }
 }
 

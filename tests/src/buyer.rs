@@ -75,11 +75,27 @@ impl Buyer {
     /// A file, completely stored.
     pub async fn upload(&self, bytes: &[u8]) -> String {
         let (id, link) = self.new_upload(&json!({})).await;
-        let address = format!("{}{link}", self.url);
-        let request = self.client.put(address).body(bytes.to_vec());
-        let response = request.send().await.expect("the gateway answers");
-        assert_eq!(response.status(), StatusCode::CREATED);
+        let request = self.client.put(self.address(&link)).body(bytes.to_vec());
+        let response = request.send().await.expect("it answers");
+        assert!(response.status().is_success(), "{response:?}");
+        let (status, upload) = self.complete(&id).await;
+        assert_eq!(status, StatusCode::OK, "{upload}");
         id
+    }
+
+    /// Completes an upload.
+    pub async fn complete(&self, upload: &str) -> (StatusCode, Value) {
+        let path = format!("/v1/uploads/{upload}/complete");
+        self.post(&path, &json!({})).await
+    }
+
+    /// An absolute address from a path, or from a link that is absolute already.
+    fn address(&self, link: &str) -> String {
+        if link.starts_with('/') {
+            format!("{}{link}", self.url)
+        } else {
+            link.to_owned()
+        }
     }
 
     /// A queued job of this order.
@@ -148,8 +164,8 @@ impl Buyer {
     /// The bytes of a job's output, which there must be.
     pub async fn download(&self, job: &str) -> Vec<u8> {
         let link = self.output_link(job).await.expect("there is an output");
-        let request = self.client.get(format!("{}{link}", self.url));
-        let response = request.send().await.expect("the gateway answers");
+        let request = self.client.get(self.address(&link));
+        let response = request.send().await.expect("it answers");
         assert_eq!(response.status(), StatusCode::OK);
         response.bytes().await.expect("a body").to_vec()
     }

@@ -22,6 +22,7 @@ use crate::buyer::Buyer;
 use crate::clock::Clock;
 use crate::db::TestDb;
 use crate::processes::{Process, program, run};
+use crate::s3::Bucket;
 use crate::server::Server;
 use crate::wait::{until, until_some};
 
@@ -133,6 +134,14 @@ impl Site {
         let log_file = self.folder.path().join(format!("gateway-{number}.log"));
         let process = Process::start(&mut self.command(settings), &log_file);
         TestGateway::when_up(process).await
+    }
+
+    /// A gateway that keeps its objects in a bucket, that is up.
+    pub async fn gateway_on(&self, bucket: &Bucket, more: &[(&str, &str)]) -> TestGateway {
+        let settings = bucket.settings();
+        let settings = settings.iter().map(|(key, value)| (*key, value.as_str()));
+        let settings: Vec<_> = settings.chain(more.iter().copied()).collect();
+        self.gateway_with(&settings).await
     }
 
     /// The command that starts a gateway.

@@ -28,6 +28,7 @@
 //! - [`stage`]: gateways on a Postgres of their own, to be stopped and killed.
 //! - [`mod@line`]: a line between two that can be slow, silent, and led elsewhere.
 //! - [`terminal`]: a buyer's terminal.
+//! - [`s3`]: a bucket, that can be away.
 //! - [`worker`]: a worker that asks over HTTP for leases outside a socket.
 //! - [`wait`]: waiting for a condition.
 #![warn(missing_docs)]
@@ -53,6 +54,7 @@ pub mod looks;
 pub mod mixed;
 pub mod processes;
 pub mod proxy;
+pub mod s3;
 pub mod server;
 pub mod stage;
 pub mod stand_ins;
@@ -68,5 +70,6 @@ pub use gateway::{Site, TestGateway};
 pub use lease::{Device, Lease};
 pub use line::Line;
 pub use proxy::Proxy;
+pub use s3::Bucket;
 pub use stage::Stage;
 pub use world::World;

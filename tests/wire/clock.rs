@@ -70,6 +70,7 @@ async fn while_the_clock_is_behind_every_frame_of_a_holder_is_told_to_wait_and_c
         lease: offer.lease(),
         name: "output".to_owned(),
         direction: "put".to_owned(),
+        first_part: None,
     };
     for frame in [
         accept(&offer),

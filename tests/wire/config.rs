@@ -87,6 +87,52 @@ async fn a_secret_may_not_be_an_argument() {
 }
 
 #[tokio::test]
+async fn a_bucket_that_is_half_given_is_refused_by_what_is_missing() {
+    let site = Site::new().await;
+    let file = site.folder.path().join("signing.key");
+    let file = file.to_str().unwrap();
+    let whole = [
+        ("artifacts.kind", "s3"),
+        ("artifacts.s3.bucket", "b"),
+        ("artifacts.s3.region", "r"),
+        ("artifacts.s3.access_key_id_file", file),
+        ("artifacts.s3.secret_access_key_file", file),
+    ];
+    for missing in 0..whole.len() {
+        let mut settings = whole.to_vec();
+        let (key, _) = settings.remove(missing);
+        let said = refuses(&site, &settings, &[]).await;
+        assert!(said.contains(key), "{key}: {said}");
+    }
+    for (key, value) in [
+        ("artifacts.s3.endpoint", "http://192.0.2.1:9000"),
+        ("artifacts.s3.endpoint", "https://s3.example.com/bucket"),
+        ("artifacts.s3.endpoint", "s3.example.com"),
+        ("artifacts.s3.part_bytes", "1000"),
+        ("artifacts.s3.colour", "red"),
+        ("artifacts.s3.secret_access_key", "hunter2hunter2"),
+    ] {
+        let settings = [&whole[..], &[(key, value)]].concat();
+        let said = refuses(&site, &settings, &[]).await;
+        let name = key.rsplit('.').next().unwrap();
+        assert!(
+            said.contains(name) && !said.contains("hunter2"),
+            "{key}: {said}"
+        );
+    }
+    let twice = (
+        "FENCEPOST_ARTIFACTS__S3__SECRET_ACCESS_KEY",
+        "hunter2hunter2",
+    );
+    let said = refuses(&site, &whole, &[twice]).await;
+    assert!(
+        said.contains("artifacts.s3.secret_access_key_file"),
+        "{said}"
+    );
+    assert!(!said.contains("hunter2"), "{said}");
+}
+
+#[tokio::test]
 async fn tokens_do_not_travel_in_clear_unless_a_proxy_stands_in_front() {
     let site = Site::new().await;
     let said = refuses(&site, &[("http.bind", "0.0.0.0:0")], &[]).await;

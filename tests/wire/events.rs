@@ -61,7 +61,9 @@ async fn a_watcher_is_told_everything_in_order_and_the_stream_ends_with_the_job(
     assert_eq!(told.data["data"]["kind"], "encoder.exit");
     assert_eq!(told.data["data"]["attempt_number"], 1);
 
-    let GatewayFrame::Granted { url, object_key } = mac.ask(grant(&offer, "a.log", "put")).await
+    let GatewayFrame::Granted {
+        url, object_key, ..
+    } = mac.ask(grant(&offer, "a.log", "put")).await
     else {
         panic!("no grant");
     };

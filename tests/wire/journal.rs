@@ -35,7 +35,9 @@ async fn upload(
     name: &str,
     bytes: &[u8],
 ) -> String {
-    let GatewayFrame::Granted { url, object_key } = session.ask(grant(offer, name, "put")).await
+    let GatewayFrame::Granted {
+        url, object_key, ..
+    } = session.ask(grant(offer, name, "put")).await
     else {
         panic!("no grant");
     };

@@ -28,6 +28,8 @@ mod payloads;
 mod progress;
 mod real_agent;
 mod retention;
+mod s3;
+mod s3_parts;
 mod secrets;
 mod sessions;
 mod slots;

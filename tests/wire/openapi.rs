@@ -105,6 +105,7 @@ impl Asking<'_> {
         let attempt = "019adf00-0000-7000-8000-000000000002";
         let path = operation.path.replace("{job}", &self.job);
         let path = path.replace("{attempt}", attempt);
+        let path = path.replace("{upload}", &self.upload);
         let address = format!("{}{path}", self.gateway.url);
         let request = self
             .gateway

@@ -79,6 +79,7 @@ async fn progress_of_anybody_else_is_one_and_the_same_conflict() {
             lease: wrong.lease(),
             name: "output".to_owned(),
             direction: "put".to_owned(),
+            first_part: None,
         };
         assert_eq!(refused(&session.ask(grant).await), Code::LeaseConflict);
     }
@@ -138,6 +139,7 @@ async fn a_new_link_is_given_to_the_holder_only_and_only_for_its_own_objects() {
         lease: offer.lease(),
         name: name.to_owned(),
         direction: direction.to_owned(),
+        first_part: None,
     };
     let input = session.ask(grant("source", "get")).await;
     let GatewayFrame::Granted { url, .. } = input else {
@@ -145,7 +147,10 @@ async fn a_new_link_is_given_to_the_holder_only_and_only_for_its_own_objects() {
     };
     assert!(gateway.get(&url).await.status().is_success());
     let output = session.ask(grant("output", "put")).await;
-    let GatewayFrame::Granted { url, object_key } = output else {
+    let GatewayFrame::Granted {
+        url, object_key, ..
+    } = output
+    else {
         panic!("{output:?}")
     };
     assert_eq!(object_key, declared(&offer, b"").object_key);

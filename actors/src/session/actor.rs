@@ -252,9 +252,16 @@ impl DeviceSession {
                 let answer = records.hand_offs.call(hand_off);
                 Box::pin(async move { answers::to_hand_off(answer.await.ok()) })
             }
-            OperationKind::Grant { name, direction } => {
+            OperationKind::Grant {
+                name,
+                direction,
+                first_part,
+            } => {
                 let (store, links) = (self.near.store.clone(), self.near.links.clone());
-                Box::pin(async move { links.regrant(&store, claim, &name, &direction).await })
+                Box::pin(async move {
+                    let frame = links.regrant(&store, claim, &name, &direction).await;
+                    links.with_parts(&store, claim, first_part, frame).await
+                })
             }
             // These go to the finalizer.
             OperationKind::Commit(_) | OperationKind::End(_) | OperationKind::Decline => {

@@ -37,8 +37,15 @@ pub(super) fn operation(
             detail,
         }),
         AgentFrame::Grant {
-            name, direction, ..
-        } => OperationKind::Grant { name, direction },
+            name,
+            direction,
+            first_part,
+            ..
+        } => OperationKind::Grant {
+            name,
+            direction,
+            first_part,
+        },
         AgentFrame::Commit {
             commit_token,
             output,

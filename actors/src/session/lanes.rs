@@ -56,6 +56,8 @@ pub(super) enum OperationKind {
         name: String,
         /// `get` or `put`.
         direction: String,
+        /// From which part of the output on.
+        first_part: Option<u32>,
     },
 }
 

@@ -9,6 +9,7 @@ mod handlers;
 mod lanes;
 mod offers;
 mod outside;
+mod parts;
 mod records;
 mod slots;
 

@@ -5,7 +5,7 @@ use fencepost_domain::ids::AttemptId;
 use fencepost_domain::journal::{MAX_ARTIFACT_BYTES, MAX_ARTIFACTS, check_artifact_name, is_full};
 use fencepost_protocol::{Code, GatewayFrame, InputGrant, LeaseOffer, Limits, OutputGrant};
 use fencepost_store::Store;
-use fencepost_store::artifacts::{Direction, Grant, Holder, LinkSigner};
+use fencepost_store::artifacts::{Bucket, Direction, Grant, Holder, Links};
 use fencepost_store::tx::Refusal;
 use fencepost_store::tx::grant_objects::Granted;
 use fencepost_store::tx::lease_round::LeasedAttempt;
@@ -18,7 +18,7 @@ use super::answers::{millis, refused, rejected, trouble};
 /// Signs what an attempt may read and write.
 #[derive(Debug, Clone)]
 pub struct OfferLinks {
-    signer: LinkSigner,
+    links: Links,
     max_output_bytes: u64,
 }
 
@@ -32,12 +32,16 @@ struct StoredInput {
 }
 
 impl OfferLinks {
-    /// Links signed by `signer`; outputs of at most `max_output_bytes`.
-    pub fn new(signer: LinkSigner, max_output_bytes: u64) -> Self {
+    /// Links as `links` makes them; outputs of at most `max_output_bytes`.
+    pub fn new(links: Links, max_output_bytes: u64) -> Self {
         Self {
-            signer,
+            links,
             max_output_bytes,
         }
+    }
+
+    pub(super) fn bucket(&self) -> Option<&Bucket> {
+        self.links.bucket()
     }
 
     /// The frame that hands a lease over.
@@ -66,6 +70,7 @@ impl OfferLinks {
                 url: self.put_output(&leased.output_key, leased.attempt, until),
                 object_key: leased.output_key.clone(),
                 max_bytes: self.max_output_bytes,
+                parts_above: self.links.bucket().map(Bucket::part_bytes),
             },
             limits: Limits {
                 max_output_seconds: leased.max_output_seconds,
@@ -140,6 +145,7 @@ impl OfferLinks {
                 Some(input) => GatewayFrame::Granted {
                     url: self.get(&input.object_key, claim.attempt, until),
                     object_key: input.object_key,
+                    parts: None,
                 },
                 None => rejected(
                     Code::InvalidRequest,
@@ -151,10 +157,12 @@ impl OfferLinks {
             Some(object_key) => GatewayFrame::Granted {
                 url: self.put(&object_key, claim.attempt, until, MAX_ARTIFACT_BYTES),
                 object_key,
+                parts: None,
             },
             None => GatewayFrame::Granted {
                 url: self.put_output(&granted.output_key, claim.attempt, until),
                 object_key: granted.output_key,
+                parts: None,
             },
         }
     }
@@ -180,7 +188,7 @@ impl OfferLinks {
         (direction, max_bytes): (Direction, u64),
     ) -> String {
         let micros = until.unix_timestamp_nanos() / 1_000;
-        self.signer.sign(&Grant {
+        self.links.sign(&Grant {
             key: key.to_owned(),
             direction,
             expires_at_micros: i64::try_from(micros).unwrap_or(i64::MAX),

@@ -170,7 +170,11 @@ impl Outside {
                 let asked = self.near.store.record_progress_once(key, progress).await;
                 Told::of_store(asked, |answer| to_progress(Some(answer), false))
             }
-            Ok(OperationKind::Grant { name, direction }) => {
+            Ok(OperationKind::Grant {
+                name,
+                direction,
+                first_part,
+            }) => {
                 let artifact = match OfferLinks::artifact_asked(&name, &direction) {
                     Ok(artifact) => artifact,
                     Err(frame) => return Told::first(*frame),
@@ -180,9 +184,13 @@ impl Outside {
                     .store
                     .grant_objects_once(key, claim, artifact)
                     .await;
-                Told::of_store(asked, |granted| {
-                    self.near.links.granted(claim, &name, &direction, granted)
-                })
+                let links = &self.near.links;
+                let told = Told::of_store(asked, |granted| {
+                    links.granted(claim, &name, &direction, granted)
+                });
+                let store = &self.near.store;
+                let frame = links.with_parts(store, claim, first_part, told.frame).await;
+                Told { frame, ..told }
             }
             Ok(OperationKind::Commit(request)) => self.commit(request, key).await,
             Ok(OperationKind::End(end)) => self.end(end, key).await,

@@ -5,6 +5,7 @@ use std::fmt;
 use fencepost_domain::ids::{AttemptId, JobId};
 use fencepost_protocol::{
     AgentEnvelope, InputGrant, LeaseOffer, LeaseRef, Limits, OutputDeclaration, OutputGrant,
+    PartLinks,
 };
 use serde_json::Value;
 
@@ -53,6 +54,19 @@ pub struct FreshLink {
     pub url: String,
     /// The object behind it.
     pub object_key: String,
+    /// Links to parts, if they were asked for and there are such.
+    pub parts: Option<PartLinks>,
+}
+
+/// What a job wants a link for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wanted {
+    /// Name of the input, or `output`.
+    pub name: String,
+    /// `get` or `put`.
+    pub direction: &'static str,
+    /// From which part of the output on.
+    pub first_part: Option<u32>,
 }
 
 /// What became of the wish for a fresh link.

@@ -127,8 +127,17 @@ impl Core {
                 }
             }
             GatewayFrame::Cancel { reason } => self.on_cancel(lease, &reason, now),
-            GatewayFrame::Granted { url, object_key } => {
-                self.on_granted(lease, FreshLink { url, object_key });
+            GatewayFrame::Granted {
+                url,
+                object_key,
+                parts,
+            } => {
+                let link = FreshLink {
+                    url,
+                    object_key,
+                    parts,
+                };
+                self.on_granted(lease, link);
             }
             // Nothing of ours waits for these.
             GatewayFrame::ArtifactOk { .. }

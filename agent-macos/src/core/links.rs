@@ -3,7 +3,7 @@
 use fencepost_domain::ids::AttemptId;
 use fencepost_protocol::{AgentFrame, LeaseRef};
 
-use super::effect::{FreshLink, LinkAnswer};
+use super::effect::{FreshLink, LinkAnswer, Wanted};
 use super::held::State;
 use super::refusals::Refusal;
 use super::requests::Kind;
@@ -11,14 +11,9 @@ use super::{Core, Effect};
 use crate::clock::Moment;
 
 impl Core {
-    /// A job needs a new link for the object of this name (`get` an input or `put` the output). The
+    /// A job needs a new link for an object. The
     /// answer is an [`Effect::GiveLink`]; if none comes, the job asks again.
-    pub fn on_link_wanted(
-        &mut self,
-        attempt: AttemptId,
-        (name, direction): (String, &'static str),
-        now: Moment,
-    ) {
+    pub fn on_link_wanted(&mut self, attempt: AttemptId, wanted: Wanted, now: Moment) {
         let working = self
             .held
             .get(&attempt)
@@ -26,12 +21,18 @@ impl Core {
             .map(|held| held.lease.reference());
         match working.filter(|_| self.may_speak()) {
             Some(lease) => {
-                tracing::info!(attempt.id = %attempt, name, "asking for a fresh link");
+                let Wanted {
+                    name,
+                    direction,
+                    first_part,
+                } = wanted;
+                tracing::info!(attempt.id = %attempt, name, first_part, "asking for a fresh link");
                 let direction = direction.to_owned();
                 let frame = AgentFrame::Grant {
                     lease,
                     name,
                     direction,
+                    first_part,
                 };
                 self.send(Some(Kind::Grant), frame, now);
             }

@@ -38,7 +38,7 @@ use fencepost_protocol::{AgentEnvelope, AgentFrame, Intervals, LeaseRef};
 use crate::clock::Moment;
 use crate::lease::Lease;
 use crate::outbox::LeaseRecord;
-pub use effect::{Effect, FreshLink, JobOutcome, LinkAnswer, Work};
+pub use effect::{Effect, FreshLink, JobOutcome, LinkAnswer, Wanted, Work};
 use held::Held;
 use kept::Kept;
 use requests::{Kind, Requests};

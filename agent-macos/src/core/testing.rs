@@ -43,6 +43,7 @@ pub(super) fn offer() -> LeaseOffer {
         params: json!({"codec": "h264"}),
         inputs: Vec::new(),
         output: OutputGrant {
+            parts_above: None,
             url: "/o".to_owned(),
             object_key: "key".to_owned(),
             max_bytes: 9,

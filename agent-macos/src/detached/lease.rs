@@ -6,11 +6,12 @@ use fencepost_domain::attempt::Phase;
 use fencepost_domain::commit_token::CommitToken;
 use fencepost_domain::duration::LeaseDuration;
 use fencepost_domain::ids::{OrgId, RequestId};
-use fencepost_protocol::{Directive, LeaseRef, OutputDeclaration};
+use fencepost_protocol::{Directive, LeaseRef, OutputDeclaration, PartLinks};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::desk::{AskError, Desk};
+use crate::core::Wanted;
 
 /// The right to work on one attempt. Not `Clone`: [`Lease::commit`], [`Lease::fail`] and
 /// [`Lease::release`] consume it, and an answer that means "ask again" hands it back inside the
@@ -68,6 +69,9 @@ pub struct Linked {
     pub url: String,
     /// The object behind it.
     pub object_key: String,
+    /// Links to parts, if they were asked for and there are such.
+    #[serde(default)]
+    pub parts: Option<PartLinks>,
 }
 
 /// Why a lease was not ended.
@@ -167,8 +171,11 @@ impl Lease {
     }
 
     /// A link to an object of the attempt.
-    pub async fn link(&self, desk: &Desk, name: &str, direction: &str) -> Result<Linked, AskError> {
-        let what = json!({ "name": name, "direction": direction });
+    pub async fn link(&self, desk: &Desk, wanted: &Wanted) -> Result<Linked, AskError> {
+        let mut what = json!({ "name": wanted.name, "direction": wanted.direction });
+        if let Some(first) = wanted.first_part {
+            what["first_part"] = first.into();
+        }
         understood(self.ask(desk, "grants", RequestId::new(), what).await?)
     }
 

@@ -14,12 +14,15 @@ use tokio::sync::{mpsc, watch};
 use super::desk::{AskError, Desk};
 use super::lease::{EndError, Lease};
 use crate::clock::{self, Moment};
-use crate::core::{FreshLink, LinkAnswer};
-use crate::http::IDLE_TIME;
+use crate::core::{FreshLink, LinkAnswer, Wanted};
+use crate::http::{AWAY_TIME, IDLE_TIME};
 use crate::transfer::digest::{self, Digest};
 use crate::transfer::link::{Link, LinkDesk, LinkWish};
-use crate::transfer::upload::upload;
+use crate::transfer::upload::{upload, upload_in_parts};
 use crate::transfer::{LeaseWatch, Network, StepError};
+
+/// A larger file is sent in parts, where the gateway knows such.
+const LARGE_FILE: u64 = 64 * 1024 * 1024;
 
 /// Why a file was not published.
 #[derive(Debug, thiserror::Error)]
@@ -113,7 +116,12 @@ async fn send(
         let reading = digest::of_file(file, live);
         kept(lease, desk, keeper, reading, || None).await?
     };
-    let linked = match lease.link(desk, "output", "put").await {
+    let output = Wanted {
+        name: "output".to_owned(),
+        direction: "put",
+        first_part: None,
+    };
+    let linked = match lease.link(desk, &output).await {
         Ok(linked) => linked,
         Err(why) => return Err(keeper.give_up(why)),
     };
@@ -123,12 +131,20 @@ async fn send(
     let network = Network {
         client: desk.client().clone(),
         idle: IDLE_TIME,
+        away: AWAY_TIME,
     };
     let Digest { sha256, size_bytes } = digest;
     let sent = Arc::new(AtomicU64::new(0));
     let percent = || Some(percent(sent.load(Ordering::Relaxed), size_bytes));
     {
-        let sending = upload(&network, &mut link, (file, size_bytes), live, &sent);
+        let what = (file, size_bytes);
+        let sending = async {
+            if size_bytes > LARGE_FILE {
+                upload_in_parts(&network, &mut link, what, live, &sent).await
+            } else {
+                upload(&network, &mut link, what, live, &sent).await
+            }
+        };
         let linking = async {
             while let Some(wish) = wished.recv().await {
                 answer(lease, desk, wish).await;
@@ -213,10 +229,11 @@ impl Keeper {
 }
 
 async fn answer(lease: &Lease, desk: &Desk, wish: LinkWish) {
-    let link = match lease.link(desk, &wish.name, wish.direction).await {
+    let link = match lease.link(desk, &wish.wanted).await {
         Ok(linked) => LinkAnswer::Fresh(FreshLink {
             url: linked.url,
             object_key: linked.object_key,
+            parts: linked.parts,
         }),
         Err(AskError::Retry { .. }) => LinkAnswer::NotNow,
         Err(_) => LinkAnswer::Refused,

@@ -14,7 +14,7 @@ use url::Url;
 
 use super::digest::hex;
 use super::link::Link;
-use super::{Network, StepError, TryError, refused, with_retries, without_address};
+use super::{Network, StepError, TryError, refused, unanswered, with_retries, without_address};
 
 /// Chunks on their way from the network to the disk.
 const CHUNKS_IN_FLIGHT: usize = 16;
@@ -31,7 +31,7 @@ pub async fn download(
     file: &Path,
     received: OnReceived<'_>,
 ) -> Result<(), StepError> {
-    with_retries(CODE, link, |url| {
+    with_retries(CODE, network, link, |url| {
         try_once(network, url, grant, file, received)
     })
     .await
@@ -46,7 +46,7 @@ async fn try_once(
 ) -> Result<(), TryError> {
     let asking = timeout(network.idle, network.client.get(url).send());
     let answer = asking.await.map_err(|_| stands_still(grant))?;
-    let response = answer.map_err(|error| TryError::Again(without_address(error)))?;
+    let response = answer.map_err(unanswered)?;
     let status = response.status();
     if status != reqwest::StatusCode::OK {
         return Err(refused(CODE, status, &format!("input {:?}", grant.name)));

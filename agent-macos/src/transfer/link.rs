@@ -1,5 +1,6 @@
 //! Where an object is read or written, and how a job gets a new address when the old one expires.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use fencepost_domain::ids::AttemptId;
@@ -8,7 +9,7 @@ use url::Url;
 
 use super::StepError;
 use crate::address::Gateway;
-use crate::core::{FreshLink, LinkAnswer};
+use crate::core::{FreshLink, LinkAnswer, Wanted};
 
 /// An answer that was lost with a socket never comes.
 const ANSWER_TIME: Duration = Duration::from_secs(15);
@@ -19,10 +20,8 @@ const PAUSE: Duration = Duration::from_secs(1);
 pub struct LinkWish {
     /// Whose.
     pub attempt: AttemptId,
-    /// Name of the input, or `output`.
-    pub name: String,
-    /// `get` or `put`.
-    pub direction: &'static str,
+    /// For what.
+    pub wanted: Wanted,
     /// Where the answer goes.
     pub answer: oneshot::Sender<LinkAnswer>,
 }
@@ -41,13 +40,12 @@ impl LinkDesk {
     }
 
     /// Asks until there is a link, or surely none. As long as the lease lives; its watch ends this.
-    async fn fresh(&self, name: &str, direction: &'static str) -> Option<FreshLink> {
+    async fn fresh(&self, wanted: &Wanted) -> Option<FreshLink> {
         loop {
             let (answer, answered) = oneshot::channel();
             let wish = LinkWish {
                 attempt: self.attempt,
-                name: name.to_owned(),
-                direction,
+                wanted: wanted.clone(),
                 answer,
             };
             // Nobody listens only when the agent is going down, and the job with it.
@@ -66,10 +64,11 @@ impl LinkDesk {
 pub struct Link<'a> {
     gateway: &'a Gateway,
     desk: &'a LinkDesk,
-    name: &'a str,
-    direction: &'static str,
+    wanted: Wanted,
     url: Url,
     object_key: Option<String>,
+    /// Links to the parts after the one that this leads to.
+    next_parts: VecDeque<String>,
 }
 
 impl<'a> Link<'a> {
@@ -86,10 +85,14 @@ impl<'a> Link<'a> {
         Ok(Self {
             gateway,
             desk,
-            name,
-            direction: "get",
+            wanted: Wanted {
+                name: name.to_owned(),
+                direction: "get",
+                first_part: None,
+            },
             url,
             object_key: None,
+            next_parts: VecDeque::new(),
         })
     }
 
@@ -106,10 +109,14 @@ impl<'a> Link<'a> {
         Ok(Self {
             gateway,
             desk,
-            name: "output",
-            direction: "put",
+            wanted: Wanted {
+                name: "output".to_owned(),
+                direction: "put",
+                first_part: None,
+            },
             url,
             object_key: None,
+            next_parts: VecDeque::new(),
         })
     }
 
@@ -125,13 +132,47 @@ impl<'a> Link<'a> {
 
     /// Gets a new address from the gateway.
     pub(super) async fn refresh(&mut self, code: &'static str) -> Result<(), StepError> {
-        let Some(link) = self.desk.fresh(self.name, self.direction).await else {
+        self.ask(code).await.map(|_| ())
+    }
+
+    /// Turns to a part of the output; gives the size of parts, or `None` if the gateway knows no
+    /// parts: then the link leads to the whole.
+    pub(super) async fn turn_to_part(
+        &mut self,
+        number: u32,
+        code: &'static str,
+    ) -> Result<Option<u64>, StepError> {
+        self.wanted.first_part = Some(number);
+        self.ask(code).await
+    }
+
+    /// Turns to the part after the one that this leads to.
+    pub(super) async fn turn_to_next_part(&mut self, code: &'static str) -> Result<(), StepError> {
+        let number = self.wanted.first_part.map_or(1, |number| number + 1);
+        self.wanted.first_part = Some(number);
+        match self.next_parts.pop_front() {
+            Some(url) => {
+                self.url = checked(self.gateway, code, &url)?;
+                Ok(())
+            }
+            None => self.ask(code).await.map(|_| ()),
+        }
+    }
+
+    async fn ask(&mut self, code: &'static str) -> Result<Option<u64>, StepError> {
+        let Some(link) = self.desk.fresh(&self.wanted).await else {
             let message = "the link has expired, and the gateway gives no other";
             return Err(StepError::failed(code, message));
         };
-        self.url = checked(self.gateway, code, &link.url)?;
         self.object_key = Some(link.object_key);
-        Ok(())
+        let Some(parts) = link.parts else {
+            self.url = checked(self.gateway, code, &link.url)?;
+            return Ok(None);
+        };
+        self.next_parts = parts.urls.into();
+        let first = self.next_parts.pop_front();
+        self.url = checked(self.gateway, code, &first.unwrap_or(link.url))?;
+        Ok(Some(parts.part_bytes))
     }
 }
 

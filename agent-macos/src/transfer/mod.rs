@@ -12,6 +12,8 @@ use link::Link;
 use url::Url;
 pub use watch::{LeaseWatch, StepError};
 
+use crate::clock;
+
 /// Tries of one transfer.
 pub(crate) const TRIES: u32 = 4;
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
@@ -27,12 +29,17 @@ pub struct Network {
     pub client: reqwest::Client,
     /// The longest that a transfer may stand still.
     pub idle: Duration,
+    /// How long the other side may be away, or in trouble of its own, without that counting as a
+    /// failure.
+    pub away: Duration,
 }
 
 /// What one try of a transfer came to.
 pub(crate) enum TryError {
     /// Trying again may help.
     Again(String),
+    /// The other side cannot be reached or is in trouble: wait for it.
+    Away(String),
     /// The other side names the time after which trying again helps. That is no failure.
     Later(Duration, String),
     /// Trying again with a fresh link may help.
@@ -44,6 +51,7 @@ pub(crate) enum TryError {
 /// Repeats a transfer a few times, with growing pauses, and with fresh links where they expired.
 pub(crate) async fn with_retries<T, F>(
     code: &'static str,
+    network: &Network,
     link: &mut Link<'_>,
     mut transfer: impl FnMut(Url) -> F,
 ) -> Result<T, StepError>
@@ -52,6 +60,7 @@ where
 {
     let mut pause = FIRST_PAUSE;
     let (mut tries_left, mut links_left) = (TRIES, MOST_FRESH_LINKS);
+    let began = clock::now();
     loop {
         let message = match transfer(link.url().clone()).await {
             Ok(done) => return Ok(done),
@@ -70,7 +79,13 @@ where
                 tokio::time::sleep(wait.clamp(FIRST_PAUSE, LONGEST_WAIT)).await;
                 continue;
             }
-            Err(TryError::Again(message)) => message,
+            Err(TryError::Away(message)) if clock::now() < began.after(network.away) => {
+                tracing::warn!(message, "the other side is away");
+                tokio::time::sleep(pause).await;
+                pause = LONGEST_WAIT.min(pause * 2);
+                continue;
+            }
+            Err(TryError::Again(message) | TryError::Away(message)) => message,
         };
         tries_left -= 1;
         if tries_left == 0 {
@@ -89,7 +104,8 @@ pub(crate) fn refused(code: &'static str, status: reqwest::StatusCode, what: &st
     let message = format!("{what}: HTTP {status}");
     match status.as_u16() {
         401 | 403 | 410 => TryError::Expired(message),
-        307 | 408 | 425 | 429 | 500.. => TryError::Again(message),
+        307 | 408 | 425 | 429 => TryError::Again(message),
+        500.. => TryError::Away(message),
         _ => TryError::Final(StepError::failed(code, message)),
     }
 }
@@ -99,11 +115,19 @@ pub(crate) fn refused_by(code: &'static str, response: &reqwest::Response, what:
     let after = response.headers().get(reqwest::header::RETRY_AFTER);
     let seconds = after.and_then(|value| value.to_str().ok()?.trim().parse().ok());
     match (refused(code, response.status(), what), seconds) {
-        (TryError::Again(message), Some(seconds)) => {
+        (TryError::Again(message) | TryError::Away(message), Some(seconds)) => {
             TryError::Later(Duration::from_secs(seconds), message)
         }
         (error, _) => error,
     }
+}
+
+/// What it means that no answer came.
+pub(crate) fn unanswered(error: reqwest::Error) -> TryError {
+    if error.is_connect() {
+        return TryError::Away(without_address(error));
+    }
+    TryError::Again(without_address(error))
 }
 
 /// An HTTP error without the address, which holds a signature.

@@ -2,17 +2,19 @@
 //! not go on after its lease has ended.
 
 use std::io;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures_util::StreamExt as _;
 use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
 use tokio_util::io::ReaderStream;
 use url::Url;
 
 use super::link::Link;
-use super::{LeaseWatch, Network, StepError, TryError, refused_by, with_retries, without_address};
+use super::{LeaseWatch, Network, StepError, TryError, refused_by, unanswered, with_retries};
 
 const CHUNK: usize = 256 * 1024;
 const CODE: &str = "upload_failed";
@@ -25,24 +27,52 @@ pub async fn upload(
     live: &LeaseWatch,
     sent: &Arc<AtomicU64>,
 ) -> Result<(), StepError> {
-    with_retries(CODE, link, |url| {
-        try_once(network, url, (file, size_bytes), live, sent)
+    with_retries(CODE, network, link, |url| {
+        try_once(network, url, (file, 0..size_bytes), live, sent)
     })
     .await
+}
+
+/// The same for a file that may be sent in parts, one after the other, each as often as it takes.
+pub async fn upload_in_parts(
+    network: &Network,
+    link: &mut Link<'_>,
+    (file, size_bytes): (&Path, u64),
+    live: &LeaseWatch,
+    sent: &Arc<AtomicU64>,
+) -> Result<(), StepError> {
+    let Some(part_bytes) = link.turn_to_part(1, CODE).await?.filter(|bytes| *bytes > 0) else {
+        return upload(network, link, (file, size_bytes), live, sent).await;
+    };
+    let mut start = 0;
+    loop {
+        let part = start..size_bytes.min(start + part_bytes);
+        start = part.end;
+        with_retries(CODE, network, link, |url| {
+            try_once(network, url, (file, part.clone()), live, sent)
+        })
+        .await?;
+        if start == size_bytes {
+            return Ok(());
+        }
+        link.turn_to_next_part(CODE).await?;
+    }
 }
 
 async fn try_once(
     network: &Network,
     url: Url,
-    (file, size_bytes): (&Path, u64),
+    (file, part): (&Path, Range<u64>),
     live: &LeaseWatch,
     sent: &Arc<AtomicU64>,
 ) -> Result<(), TryError> {
     live.check().map_err(TryError::Final)?;
-    let source = tokio::fs::File::open(file)
+    let length = part.end - part.start;
+    let source = open_at(file, part.start)
         .await
-        .map_err(|error| TryError::Final(StepError::device("the output cannot be read", &error)))?;
-    sent.store(0, Ordering::Relaxed);
+        .map_err(|error| TryError::Final(StepError::device("the output cannot be read", &error)))?
+        .take(length);
+    sent.store(part.start, Ordering::Relaxed);
     let (watch, counter) = (live.clone(), Arc::clone(sent));
     let chunks = ReaderStream::with_capacity(source, CHUNK).map(move |chunk| {
         watch
@@ -55,7 +85,7 @@ async fn try_once(
     let sending = network
         .client
         .put(url)
-        .header(CONTENT_LENGTH, size_bytes)
+        .header(CONTENT_LENGTH, length)
         .header(CONTENT_TYPE, "application/octet-stream")
         .body(reqwest::Body::wrap_stream(chunks))
         .send();
@@ -69,13 +99,19 @@ async fn try_once(
         Ok(response) => response,
         Err(error) => {
             live.check().map_err(TryError::Final)?;
-            return Err(TryError::Again(without_address(error)));
+            return Err(unanswered(error));
         }
     };
     if response.status().is_success() {
         return Ok(());
     }
     Err(refused_by(CODE, &response, "the upload"))
+}
+
+async fn open_at(file: &Path, start: u64) -> io::Result<tokio::fs::File> {
+    let mut source = tokio::fs::File::open(file).await?;
+    source.seek(io::SeekFrom::Start(start)).await?;
+    Ok(source)
 }
 
 /// Waits until nothing more has been taken for too long; the answer itself is bounded by this too.

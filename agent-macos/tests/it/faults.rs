@@ -156,6 +156,7 @@ async fn an_expired_link_is_asked_for_again_and_the_attempt_goes_on() {
         let granted = GatewayFrame::Granted {
             url: url.to_owned(),
             object_key: format!("key-of{url}"),
+            parts: None,
         };
         session.answer(&grant, granted).await;
     }

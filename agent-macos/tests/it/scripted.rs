@@ -76,6 +76,7 @@ pub(crate) fn network(address: &Address) -> Network {
     Network {
         client: http::client(address).unwrap(),
         idle: Duration::from_millis(400),
+        away: Duration::ZERO,
     }
 }
 
@@ -131,6 +132,7 @@ pub(crate) fn fresh(url: &str) -> LinkAnswer {
     LinkAnswer::Fresh(FreshLink {
         url: url.to_owned(),
         object_key: "fresh-key".to_owned(),
+        parts: None,
     })
 }
 

@@ -225,6 +225,7 @@ pub(crate) fn offer(source: (String, u64), params: Value) -> LeaseOffer {
             size_bytes,
         }],
         output: OutputGrant {
+            parts_above: None,
             url: "/out".to_owned(),
             object_key: "outputs/j/a/output.mp4".to_owned(),
             max_bytes: 1 << 30,

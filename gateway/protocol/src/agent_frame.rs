@@ -126,6 +126,10 @@ pub enum AgentFrame {
         name: String,
         /// `get` or `put`.
         direction: String,
+        /// For `output`: from which part on links to parts are wanted, from 1. See
+        /// [`crate::OutputGrant::parts_above`].
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        first_part: Option<u32>,
     },
     /// This is my result.
     Commit {

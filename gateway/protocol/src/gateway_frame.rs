@@ -81,6 +81,9 @@ pub enum GatewayFrame {
         url: String,
         /// The object behind it.
         object_key: String,
+        /// Links to parts, if they were asked for and there are such.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        parts: Option<PartLinks>,
     },
     /// The result is verified and published.
     CommitOk {
@@ -271,6 +274,20 @@ pub struct OutputGrant {
     pub object_key: String,
     /// The most bytes that are taken.
     pub max_bytes: u64,
+    /// What has more bytes than this is sent in parts: ask for their links by a grant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parts_above: Option<u64>,
+}
+
+/// Links to some of the parts of an output. When all are there, the commit makes them one object.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartLinks {
+    /// The size of every part but the last.
+    pub part_bytes: u64,
+    /// The number of the part that the first link is for; the others follow.
+    pub first_part: u32,
+    /// Where to PUT them. Ask again for those after the last.
+    pub urls: Vec<String>,
 }
 
 /// What an attempt must not exceed.

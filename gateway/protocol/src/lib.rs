@@ -13,7 +13,7 @@ pub use agent_frame::{AgentEnvelope, AgentFrame, HeldLease, Hello, LeaseRef, Out
 pub use codes::{Code, Disposition};
 pub use gateway_frame::{
     Directive, GatewayEnvelope, GatewayFrame, InputGrant, Intervals, LeaseOffer, Limits, Lost,
-    OutputGrant, Recorded, Resumed,
+    OutputGrant, PartLinks, Recorded, Resumed,
 };
 
 /// The protocol version that this build speaks.

@@ -96,6 +96,7 @@ fn an_offer_is_read_back_whole() {
         params: json!({"codec": "h264"}),
         inputs: Vec::new(),
         output: OutputGrant {
+            parts_above: None,
             url: "/u".to_owned(),
             object_key: "k".to_owned(),
             max_bytes: 1,

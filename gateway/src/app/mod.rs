@@ -16,12 +16,12 @@ use fencepost_actors::announcer::WatchLimits;
 use fencepost_actors::{ActorSettings, ActorSystem, Dependencies};
 use fencepost_media::{Overrides, Tools};
 use fencepost_protocol::Intervals;
-use fencepost_store::artifacts::{ArtifactError, ArtifactStore, LinkSigner};
+use fencepost_store::artifacts::{ArtifactError, ArtifactStore, Bucket, LinkSigner, Links};
 use fencepost_store::{Store, StoreError, StoreSettings};
 
 pub use signals::until_told_to_stop;
 
-use crate::config::{Config, ConfigError, LeasesConfig, VerifierConfig};
+use crate::config::{ArtifactsKind, Config, ConfigError, LeasesConfig, VerifierConfig};
 use crate::http::limit::Limits;
 use crate::http::state::AppState;
 use servers::{Running, start_admin, start_api};
@@ -35,8 +35,8 @@ pub enum AppError {
     /// The database is away, or its schema is another one.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The folder for artifacts cannot be used.
-    #[error("artifacts.dir: {0}")]
+    /// The place for artifacts cannot be used.
+    #[error("artifacts: {0}")]
     Artifacts(#[from] ArtifactError),
     /// An address cannot be listened on.
     #[error("{key}: cannot listen on {address}: {error}")]
@@ -72,14 +72,13 @@ impl Gateway {
         let metrics = crate::telemetry::metrics()?;
         store.check_schema().await?;
         store.begin_gateway().await?;
-        let artifacts = ArtifactStore::on_disk(&config.artifacts.dir)?;
-        let signer = LinkSigner::new(config.artifacts.signing_key()?);
+        let (artifacts, links) = open_artifacts(&config)?;
         let tools = find_tools(&config.verifier).await;
         let can_verify = tools.is_some();
         let actors = ActorSystem::start(Dependencies {
             store: store.clone(),
             artifacts: artifacts.clone(),
-            signer: signer.clone(),
+            links: links.clone(),
             tools,
             settings: actor_settings(&config),
         });
@@ -88,12 +87,13 @@ impl Gateway {
         let state = AppState {
             store,
             artifacts,
-            signer,
+            links,
             config: Arc::new(config),
             actors,
             can_verify,
             limits: Arc::new(limits),
             pairing: Arc::default(),
+            readings: Arc::default(),
         };
         let api = start_api(&state)?;
         let admin = start_admin(&state, metrics)?;
@@ -152,6 +152,25 @@ pub fn open_store(config: &Config) -> Result<Store, AppError> {
         max_connections: config.database.max_connections,
     };
     Ok(Store::open(url.expose(), settings)?)
+}
+
+/// Where bytes are, and how links to them are made.
+fn open_artifacts(config: &Config) -> Result<(ArtifactStore, Links), AppError> {
+    let artifacts = &config.artifacts;
+    Ok(match artifacts.kind {
+        ArtifactsKind::Disk => {
+            let signer = LinkSigner::new(artifacts.signing_key()?);
+            let store = ArtifactStore::on_disk(&artifacts.dir)?;
+            (store, Links::Gateway(signer))
+        }
+        ArtifactsKind::S3 => {
+            let bucket = Bucket::open(artifacts.s3.settings(config.leases.grant)?)?;
+            (
+                ArtifactStore::in_bucket(bucket.clone()),
+                Links::Bucket(bucket),
+            )
+        }
+    })
 }
 
 /// The programs that check outputs. Without them the gateway runs, and says that it is not ready.

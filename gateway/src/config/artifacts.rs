@@ -6,13 +6,28 @@ use fencepost_domain::duration::LeaseDuration;
 use fencepost_store::artifacts::SigningKey;
 use serde::{Deserialize, Serialize};
 
-use super::{ConfigError, Secret};
+use super::{ConfigError, S3Config, Secret};
+
+/// Where bytes are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ArtifactsKind {
+    /// In a folder; they pass through the gateway.
+    #[default]
+    Disk,
+    /// In a bucket that speaks S3; they pass the gateway by.
+    S3,
+}
 
 /// `[artifacts]`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ArtifactsConfig {
-    /// The folder for all inputs and outputs. All gateways of an installation see the same one.
+    /// `disk` or `s3`.
+    pub kind: ArtifactsKind,
+    /// The bucket, for `s3`.
+    pub s3: S3Config,
+    /// The folder for all inputs and outputs, for `disk`. All gateways of an installation see the same one.
     pub dir: PathBuf,
     /// A file with the secret that signs links, at least 32 characters, the same for all gateways.
     pub signing_key_file: Option<PathBuf>,
@@ -28,6 +43,8 @@ pub struct ArtifactsConfig {
 impl Default for ArtifactsConfig {
     fn default() -> Self {
         Self {
+            kind: ArtifactsKind::default(),
+            s3: S3Config::default(),
             dir: PathBuf::from("artifacts"),
             signing_key_file: None,
             signing_key: None,

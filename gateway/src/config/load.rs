@@ -23,7 +23,12 @@ const OTHERS: [&str; 7] = [
     "KEY",
 ];
 /// Keys whose values must not be seen in `ps`.
-const SECRET_KEYS: [&str; 2] = ["database.url", "artifacts.signing_key"];
+const SECRET_KEYS: [&str; 4] = [
+    "database.url",
+    "artifacts.signing_key",
+    "artifacts.s3.access_key_id",
+    "artifacts.s3.secret_access_key",
+];
 
 /// Where the configuration comes from.
 #[derive(Debug, Clone, Default)]

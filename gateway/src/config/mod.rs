@@ -11,6 +11,7 @@ mod leases;
 mod load;
 mod prices;
 mod retention;
+mod s3;
 mod secret;
 mod telemetry;
 mod validate;
@@ -20,13 +21,14 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-pub use artifacts::ArtifactsConfig;
+pub use artifacts::{ArtifactsConfig, ArtifactsKind};
 pub use database::DatabaseConfig;
 pub use http::{AdminConfig, HttpConfig};
 pub use leases::LeasesConfig;
 pub use load::{Origins, load};
 pub use prices::PriceConfig;
 pub use retention::{QuotasConfig, RetentionConfig};
+pub use s3::S3Config;
 pub use secret::Secret;
 pub use telemetry::{LogFormat, TelemetryConfig};
 pub use verifier::VerifierConfig;

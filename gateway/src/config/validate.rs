@@ -3,7 +3,7 @@
 use fencepost_domain::duration::LeaseDuration;
 use fencepost_domain::service::ServiceName;
 
-use super::{Config, ConfigError, LeasesConfig, PriceConfig};
+use super::{ArtifactsKind, Config, ConfigError, LeasesConfig, PriceConfig, S3Config};
 
 /// What must remain of a lease after a renewal that had to be repeated on a new socket.
 const RESERVE: LeaseDuration = LeaseDuration::seconds(5);
@@ -39,7 +39,14 @@ impl Config {
                 "must be at least 1 and fit into 63 bits",
             ));
         }
-        Ok(())
+        match self.artifacts.kind {
+            ArtifactsKind::S3 => self.artifacts.s3.validate(self.artifacts.max_upload_bytes),
+            ArtifactsKind::Disk if self.artifacts.s3 == S3Config::default() => Ok(()),
+            ArtifactsKind::Disk => Err(ConfigError::about(
+                "artifacts.kind",
+                "must be \"s3\" for artifacts.s3 to mean anything",
+            )),
+        }
     }
 
     fn validate_http(&self) -> Result<(), ConfigError> {

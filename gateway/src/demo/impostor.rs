@@ -100,6 +100,7 @@ impl Impostor {
             lease: stolen.lease(),
             name: "output".to_owned(),
             direction: "put".to_owned(),
+            first_part: None,
         })
         .await
     }

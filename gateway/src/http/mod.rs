@@ -51,6 +51,7 @@ pub fn operations() -> Vec<Operation> {
         uploads::operation(),
         kept_uploads::get_operation(),
         kept_uploads::delete_operation(),
+        uploads::complete::operation(),
         blobs::get::operation(),
         blobs::get::head_operation(),
         blobs::put::operation(),

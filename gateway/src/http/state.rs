@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use fencepost_actors::ActorSystem;
+use fencepost_domain::artifact_key;
 use fencepost_domain::ids::UploadId;
 use fencepost_store::Store;
-use fencepost_store::artifacts::{ArtifactStore, Direction, Grant, Holder, LinkSigner};
+use fencepost_store::artifacts::{ArtifactStore, Direction, Grant, Holder, Links};
 use time::OffsetDateTime;
 
 use super::brake::Brake;
 use super::limit::Limits;
+use super::uploads::Readings;
 use crate::config::Config;
 
 /// The parts of the process that answer requests. Cheap to clone.
@@ -19,8 +21,8 @@ pub struct AppState {
     pub store: Store,
     /// The bytes.
     pub artifacts: ArtifactStore,
-    /// Signs and opens links.
-    pub signer: LinkSigner,
+    /// Makes links, to ourselves or to the bucket.
+    pub links: Links,
     /// What the operator chose.
     pub config: Arc<Config>,
     /// What happens, in what order.
@@ -31,13 +33,18 @@ pub struct AppState {
     pub limits: Arc<Limits>,
     /// Against guessing enrollment codes.
     pub pairing: Arc<Brake>,
+    /// Buyers' files in the bucket that are being read.
+    pub readings: Arc<Readings>,
 }
 
 impl AppState {
     /// A link with which a buyer sends a file.
     pub fn upload_link(&self, upload: UploadId, max_bytes: u64, until: OffsetDateTime) -> String {
         self.link(&Grant {
-            key: fencepost_domain::artifact_key::upload(upload),
+            key: match self.links {
+                Links::Gateway(_) => artifact_key::upload(upload),
+                Links::Bucket(_) => artifact_key::incoming_upload(upload),
+            },
             direction: Direction::Put,
             expires_at_micros: micros(until),
             max_bytes,
@@ -74,10 +81,13 @@ impl AppState {
         troubles
     }
 
-    /// A signed link, absolute where we know how others reach us.
+    /// A signed link, absolute where we know how others reach us, or where it leads elsewhere.
     fn link(&self, grant: &Grant) -> String {
-        let base = self.config.http.public_url.as_deref().unwrap_or("");
-        format!("{base}{}", self.signer.sign(grant))
+        let link = self.links.sign(grant);
+        match &self.config.http.public_url {
+            Some(base) if link.starts_with('/') => format!("{base}{link}"),
+            _ => link,
+        }
     }
 }
 

@@ -7,9 +7,20 @@
 
 use crate::ids::{AttemptId, JobId, UploadId};
 
-/// A file that a buyer sent.
+/// A file that a buyer sent. In a bucket it is below this key.
 pub fn upload(id: UploadId) -> String {
     format!("uploads/{id}")
+}
+
+/// The upload that an input's object belongs to.
+pub fn upload_of(key: &str) -> Option<&str> {
+    let id = key.strip_prefix("uploads/")?;
+    Some(id.split_once('/').map_or(id, |(id, _)| id))
+}
+
+/// Where a buyer sends a file to a bucket. It becomes an upload when it is copied.
+pub fn incoming_upload(id: UploadId) -> String {
+    format!("incoming/{id}")
 }
 
 /// Where an attempt's agent may write its output.
@@ -22,7 +33,22 @@ pub fn attempt_artifact(job: JobId, attempt: AttemptId, epoch: i64, name: &str) 
     format!("artifacts/{job}.{attempt}.{epoch}.{name}")
 }
 
-/// The copy of an attempt's output that is verified, and served if it is good.
+/// The copy of an attempt's output that is verified, and served if it is good. In a bucket it is
+/// below this key.
 pub fn verified_copy(job: JobId, attempt: AttemptId, verification_epoch: i64) -> String {
     format!("verified/{job}.{attempt}.{verification_epoch}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_upload_is_known_by_its_object_on_disk_and_in_a_bucket() {
+        let file = UploadId::new();
+        let id = file.to_string();
+        assert_eq!(upload_of(&upload(file)), Some(&*id));
+        assert_eq!(upload_of(&format!("uploads/{id}/copy/1")), Some(&*id));
+        assert_eq!(upload_of("outputs/a.b.mp4"), None);
+    }
 }

@@ -72,12 +72,22 @@ impl Store {
         upload: UploadId,
         max_bytes: i64,
     ) -> Result<OffsetDateTime, StoreError> {
-        self.execute(CreateUpload {
-            org,
-            upload,
+        let new = NewUpload {
+            id: upload,
             max_bytes,
-        })
-        .await
+            sha256: None,
+            in_bucket: false,
+        };
+        self.create_declared_upload(org, new).await
+    }
+
+    /// The same for a file of which more is known, or that is sent to a bucket.
+    pub async fn create_declared_upload(
+        &self,
+        org: OrgId,
+        new: NewUpload,
+    ) -> Result<OffsetDateTime, StoreError> {
+        self.execute(CreateUpload { org, new }).await
     }
 }
 
@@ -221,10 +231,22 @@ impl AddCredit {
     }
 }
 
+/// A place for a buyer's file.
+#[derive(Debug, Clone)]
+pub struct NewUpload {
+    /// Its id, made by the caller.
+    pub id: UploadId,
+    /// The most bytes that are taken.
+    pub max_bytes: i64,
+    /// What the file will be; no other is taken.
+    pub sha256: Option<[u8; 32]>,
+    /// Whether it is sent to a bucket, and completed afterwards.
+    pub in_bucket: bool,
+}
+
 struct CreateUpload {
     org: OrgId,
-    upload: UploadId,
-    max_bytes: i64,
+    new: NewUpload,
 }
 
 impl Transaction for CreateUpload {
@@ -232,19 +254,32 @@ impl Transaction for CreateUpload {
     /// Until when the link to it can be used.
     type Output = OffsetDateTime;
     async fn run(&self, tx: &mut Tx) -> Result<OffsetDateTime, StoreError> {
-        let grant = tx.settings.grant.micros();
+        let (grant, transfer) = (
+            tx.settings.grant.micros(),
+            tx.settings.longest_transfer.micros(),
+        );
         let unused = tx.settings.retention.unused_uploads_micros();
         let until = sqlx::query_scalar!(
             r#"-- create_upload
-            insert into uploads (id, org_id, object_key, max_bytes, look_after)
-            values ($1, $2, $3, $4, authority_now() + $6::bigint * interval '1 microsecond')
+            with clock as materialized (
+                select authority_now() as now, $5::bigint * interval '1 microsecond' as link,
+                    case when $8 then $6::bigint * interval '1 microsecond' end as transfer
+            )
+            insert into uploads (id, org_id, object_key, max_bytes, declared_sha256, complete_by,
+                collect_after, look_after)
+            select $1, $2, $3, $4, $7, now + link + transfer,
+                now + link + transfer + interval '1 hour',
+                now + $9::bigint * interval '1 microsecond' from clock
             on conflict (id) do update set max_bytes = excluded.max_bytes
-            returning authority_now() + $5::bigint * interval '1 microsecond' as "until!""#,
-            self.upload.0,
+            returning (select now + link from clock) as "until!""#,
+            self.new.id.0,
             self.org.0,
-            artifact_key::upload(self.upload),
-            self.max_bytes,
+            artifact_key::upload(self.new.id),
+            self.new.max_bytes,
             grant,
+            transfer,
+            self.new.sha256.as_ref().map(|sha256| &sha256[..]),
+            self.new.in_bucket,
             unused
         );
         Ok(until.fetch_one(&mut **tx).await?)

@@ -11,6 +11,7 @@ use crate::error::StoreError;
 use crate::run::Store;
 
 pub use audit::Actor;
+pub use buyers::NewUpload;
 pub use devices::NewEnrollment;
 pub use limits::{NewLimits, OrgUse};
 

@@ -32,6 +32,9 @@ pub enum ArtifactError {
     /// The name cannot be one of an object.
     #[error("not an object's name: {0}")]
     BadKey(String),
+    /// The store has no such request.
+    #[error("the object store cannot do {0}")]
+    Unsupported(&'static str),
     /// The store itself failed: disk full, permission, network.
     #[error("the object store failed: {0}")]
     Io(String),

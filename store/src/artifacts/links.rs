@@ -12,6 +12,8 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
+use super::Bucket;
+
 /// Separates these MACs from any other use of the same key.
 const CONTEXT: &[u8] = b"fencepost link v1\0";
 /// The path that every link begins with.
@@ -130,6 +132,37 @@ impl LinkSigner {
         mac.update(CONTEXT);
         mac.update(payload.as_bytes());
         mac
+    }
+}
+
+/// Makes links, to ourselves or to the bucket.
+#[derive(Debug, Clone)]
+pub enum Links {
+    /// The bytes pass through the gateway, which signs and judges.
+    Gateway(LinkSigner),
+    /// The bytes pass us by.
+    Bucket(Bucket),
+}
+
+impl Links {
+    /// The link that stands for `grant`: a path of the gateway's, or an address of the bucket's.
+    pub fn sign(&self, grant: &Grant) -> String {
+        match self {
+            Self::Gateway(signer) => signer.sign(grant),
+            // One was signed when the bucket was opened; keys are made by us.
+            Self::Bucket(bucket) => bucket.link(grant).unwrap_or_else(|error| {
+                tracing::error!(%error, "a link was not signed");
+                String::new()
+            }),
+        }
+    }
+
+    /// The bucket, where links lead to one.
+    pub fn bucket(&self) -> Option<&Bucket> {
+        match self {
+            Self::Gateway(_) => None,
+            Self::Bucket(bucket) => Some(bucket),
+        }
     }
 }
 

@@ -1,13 +1,10 @@
 //! An object as a file with a path, for programs that want one.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use futures_util::TryStreamExt as _;
 use tempfile::TempPath;
-use tokio::task::spawn_blocking;
 
-use super::{ArtifactError, ArtifactStore, object_path};
+use super::{ArtifactError, ArtifactStore, Stored, object_path};
 
 /// A file with an object's bytes, to be read and not written. A downloaded one goes when this does.
 #[derive(Debug)]
@@ -34,14 +31,25 @@ impl ArtifactStore {
                 _downloaded: None,
             });
         }
-        let mut object = self.get_range(key, None).await?;
-        let (mut file, path) = tempfile::NamedTempFile::new()?.into_parts();
-        while let Some(chunk) = object.stream.try_next().await? {
-            file = spawn_blocking(move || file.write_all(&chunk).map(|()| file)).await??;
+        Ok(self.download(key).await?.0)
+    }
+
+    /// The object as a file, and what is in it: read once, where it has to come over a network.
+    pub async fn read_copy(&self, key: &str) -> Result<(LocalCopy, Stored), ArtifactError> {
+        if self.folder.is_none() {
+            return self.download(key).await;
         }
-        Ok(LocalCopy {
+        Ok((self.local_copy(key).await?, self.digest(key).await?))
+    }
+
+    async fn download(&self, key: &str) -> Result<(LocalCopy, Stored), ArtifactError> {
+        let (file, path) = tempfile::NamedTempFile::new()?.into_parts();
+        let object = self.get_range(key, None).await?;
+        let stored = object.read_into(file).await?;
+        let copy = LocalCopy {
             path: path.to_path_buf(),
             _downloaded: Some(path),
-        })
+        };
+        Ok((copy, stored))
     }
 }

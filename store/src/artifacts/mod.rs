@@ -1,16 +1,18 @@
 //! The bytes of inputs and outputs, and the signed links that let people at them.
 //!
-//! Objects live in whatever `object_store` can reach: a folder today, a bucket where there are
-//! several machines. Two rules hold for every kind of store:
+//! Objects live in a folder, or in a bucket where there are several machines. Two rules hold for
+//! both:
 //!
-//! - **Nothing is visible half-written.** Bytes are written aside first ([`Staged`]) and put in
-//!   place by a step of its own, which the caller takes only after the database has agreed.
+//! - **Nothing is served that its sender can still change.** In a folder, bytes are written aside
+//!   first ([`Staged`]) and put in place by a step of its own, which the caller takes only after the
+//!   database has agreed. In a [`Bucket`], what a link covers is copied before it is used.
 //! - **A copy is a copy.** Overwriting an object never changes what was copied from it before, so
 //!   the copy that was verified stays what was verified.
 //!
 //! No function here holds a database row; none may be called while one is locked, except
 //! [`Staged::commit`], which only renames.
 
+mod bucket;
 mod error;
 mod leftovers;
 mod links;
@@ -23,12 +25,14 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use futures_util::TryStreamExt as _;
 use object_store::local::LocalFileSystem;
 use object_store::path::Path as ObjectPath;
 use object_store::{ObjectStore, ObjectStoreExt as _};
 
+pub use bucket::{Bucket, BucketSettings, OpenUpload, checksum_header};
 pub use error::ArtifactError;
-pub use links::{Direction, Grant, Holder, LinkError, LinkSigner, SigningKey};
+pub use links::{Direction, Grant, Holder, LinkError, LinkSigner, Links, SigningKey};
 pub use local_copy::LocalCopy;
 pub use read::Object;
 pub use staged::{Staged, Stored};
@@ -42,6 +46,8 @@ pub struct ArtifactStore {
     objects: Arc<dyn ObjectStore>,
     /// The same store as a folder, where it is one: real paths save a copy of every byte.
     folder: Option<Arc<LocalFileSystem>>,
+    /// The same store as a bucket, where it is one.
+    bucket: Option<Bucket>,
 }
 
 impl ArtifactStore {
@@ -65,6 +71,7 @@ impl ArtifactStore {
         Ok(Self {
             objects: files.clone(),
             folder: Some(files),
+            bucket: None,
         })
     }
 
@@ -73,7 +80,22 @@ impl ArtifactStore {
         Self {
             objects,
             folder: None,
+            bucket: None,
         }
+    }
+
+    /// Objects in a bucket.
+    pub fn in_bucket(bucket: Bucket) -> Self {
+        Self {
+            objects: bucket.objects(),
+            folder: None,
+            bucket: Some(bucket),
+        }
+    }
+
+    /// The bucket, where the store is one.
+    pub fn bucket(&self) -> Option<&Bucket> {
+        self.bucket.as_ref()
     }
 
     /// How many bytes the object has.
@@ -87,6 +109,35 @@ impl ArtifactStore {
     pub async fn copy(&self, from: &str, to: &str) -> Result<(), ArtifactError> {
         let (from, to) = (object_path(from)?, object_path(to)?);
         Ok(self.objects.copy(&from, &to).await?)
+    }
+
+    /// Copies `from` to where no link ever led: to `to` on disk, below it in a bucket. Gives the
+    /// key of the copy.
+    pub async fn seal(&self, from: &str, to: &str) -> Result<String, ArtifactError> {
+        if let Some(bucket) = &self.bucket {
+            return bucket.seal(from, to).await;
+        }
+        self.copy(from, to).await?;
+        Ok(to.to_owned())
+    }
+
+    /// Removes the copies that [`ArtifactStore::seal`] may have made of something to `to`, but for
+    /// the one to keep.
+    pub async fn remove_copies(&self, to: &str, keep: Option<&str>) -> Result<(), ArtifactError> {
+        if self.bucket.is_none() {
+            return match keep {
+                Some(kept) if kept == to => Ok(()),
+                _ => self.delete(to).await,
+            };
+        }
+        let mut below = self.objects.list(Some(&object_path(to)?));
+        while let Some(object) = below.try_next().await? {
+            let key = object.location.as_ref();
+            if keep != Some(key) {
+                self.delete(key).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Removes the object. One that is not there is as good as removed.

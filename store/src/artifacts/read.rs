@@ -1,7 +1,7 @@
 //! Reading objects: parts of them as a stream, and all of them for a digest.
 
 use std::fs::File;
-use std::io::{Read as _, Seek as _, SeekFrom};
+use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::ops::Range;
 use std::path::PathBuf;
 
@@ -10,12 +10,15 @@ use futures_util::stream::{self, BoxStream};
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use object_store::{GetOptions, GetRange, GetResultPayload, ObjectStore as _};
 use sha2::{Digest as _, Sha256};
+use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
 
 use super::{ArtifactError, ArtifactStore, Stored, object_path};
 
 /// How much is read at once.
 const CHUNK_BYTES: u64 = 128 * 1024;
+/// How many chunks may wait to be written.
+const CHUNKS_ON_THE_WAY: usize = 16;
 
 /// A part of an object, on its way.
 pub struct Object {
@@ -57,17 +60,54 @@ impl ArtifactStore {
             let key = key.to_owned();
             return spawn_blocking(move || digest_of_file(&file, &key)).await?;
         }
-        let mut object = self.get_range(key, None).await?;
-        let mut digest = Sha256::new();
-        let mut size_bytes = 0;
-        while let Some(chunk) = object.stream.try_next().await? {
-            size_bytes += chunk.len() as u64;
-            digest.update(&chunk);
+        self.get_range(key, None).await?.read_into(io::sink()).await
+    }
+}
+
+impl Object {
+    /// Writes all of it to `target`, counting and digesting, on a thread of its own.
+    pub(super) async fn read_into(
+        mut self,
+        mut target: impl io::Write + Send + 'static,
+    ) -> Result<Stored, ArtifactError> {
+        let (chunks, mut incoming) = mpsc::channel::<Bytes>(CHUNKS_ON_THE_WAY);
+        let writing = spawn_blocking(move || {
+            let mut digest = Sha256::new();
+            let mut size_bytes = 0;
+            while let Some(chunk) = incoming.blocking_recv() {
+                size_bytes += chunk.len() as u64;
+                digest.update(&chunk);
+                target.write_all(&chunk)?;
+            }
+            target.flush()?;
+            Ok::<_, io::Error>(Stored {
+                size_bytes,
+                sha256: digest.finalize().into(),
+            })
+        });
+        let mut trouble = None;
+        loop {
+            match self.stream.try_next().await {
+                Ok(Some(chunk)) => {
+                    // A writer that is gone says why below.
+                    if chunks.send(chunk).await.is_err() {
+                        break;
+                    }
+                }
+                Ok(None) => break,
+                Err(error) => {
+                    trouble = Some(error);
+                    break;
+                }
+            }
         }
-        Ok(Stored {
-            size_bytes,
-            sha256: digest.finalize().into(),
-        })
+        drop(chunks);
+        let stored = writing.await??;
+        match trouble {
+            Some(error) => Err(error),
+            None if stored.size_bytes == self.size_bytes => Ok(stored),
+            None => Err(ArtifactError::Io("an object ended early".to_owned())),
+        }
     }
 }
 

@@ -19,6 +19,7 @@ use time::OffsetDateTime;
 use super::finish::{Finish, finish};
 use super::once::{Asked, Once, Outcome, Repeatable, RequestKey};
 use super::{Refusal, content_digest, in_turns};
+use crate::artifacts::OpenUpload;
 use crate::error::StoreError;
 use crate::fence::{WhereFacts, hex, hex_bytes, judge};
 use crate::finalized::{Ended, FinalizedAttempt};
@@ -74,6 +75,8 @@ pub struct VerificationTicket {
     pub max_output_seconds: u32,
     /// What was declared.
     pub declared: Declared,
+    /// The upload in parts that has to be completed first, if there is one.
+    pub parts: Option<OpenUpload>,
 }
 
 impl VerificationTicket {
@@ -87,6 +90,7 @@ impl VerificationTicket {
             params: pair.job.params.clone(),
             max_output_seconds: pair.job.max_output_seconds.unsigned_abs(),
             declared,
+            parts: pair.attempt.parts.clone(),
         }
     }
 }

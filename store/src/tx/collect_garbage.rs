@@ -16,7 +16,7 @@ use crate::error::StoreError;
 use crate::run::{Store, Transaction, Tx};
 
 /// How many passes there are.
-const PASSES: i32 = 2;
+pub(super) const PASSES: i32 = 2;
 
 /// The objects of one ended attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +25,21 @@ pub struct Garbage {
     pub attempt: AttemptId,
     /// Everything that it left, but for what was published.
     pub keys: Vec<String>,
+    /// Where copies of its output were made, or below which.
+    pub copies: Vec<String>,
+    /// The copy that was published: not to be deleted.
+    pub kept: Option<String>,
+    /// The upload in parts that may be unfinished.
+    pub parts: Option<PartsLeft>,
+}
+
+/// An upload in parts that may be unfinished.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartsLeft {
+    /// What it was to become.
+    pub key: String,
+    /// The bucket's name for it, if it was written down.
+    pub id: Option<String>,
 }
 
 impl Store {
@@ -65,7 +80,7 @@ impl Transaction for CollectGarbage {
                 from mine where a.id = mine.id
                 returning a.*
             )
-            select p.id, p.job_id, p.output_key, p.verification_epoch,
+            select p.id, p.job_id, p.output_key, p.verification_epoch, p.part_bytes, p.multipart_id,
                 case when j.files_deleted_at is null then j.output_key end as "published?",
                 array(select g.object_key from attempt_grants g where g.attempt_id = p.id
                     and (j.winning_attempt_id is distinct from p.id
@@ -81,12 +96,19 @@ impl Transaction for CollectGarbage {
             let (job, attempt) = (JobId(row.job_id), AttemptId(row.id));
             let copies = (1..=row.verification_epoch)
                 .map(|epoch| artifact_key::verified_copy(job, attempt, epoch));
-            let keys = std::iter::once(row.output_key)
-                .chain(copies)
-                .chain(row.artifacts)
-                .filter(|key| row.published.as_ref() != Some(key))
-                .collect();
-            Garbage { attempt, keys }
+            let parts = row.part_bytes.map(|_| PartsLeft {
+                key: row.output_key.clone(),
+                id: row.multipart_id,
+            });
+            Garbage {
+                attempt,
+                copies: copies.collect(),
+                keys: std::iter::once(row.output_key)
+                    .chain(row.artifacts)
+                    .collect(),
+                kept: row.published,
+                parts,
+            }
         });
         Ok(garbage.collect())
     }

@@ -167,7 +167,8 @@ impl Repeatable for GrantObjects {
     }
 }
 
-async fn extend(
+/// Moves forward until when transfers can start.
+pub(super) async fn extend(
     tx: &mut Tx,
     facts: &WhereFacts,
     now: OffsetDateTime,

@@ -27,6 +27,8 @@ pub enum Placed {
     Done,
     /// The attempt is not its agent's any more, or the upload was complete already.
     Closed,
+    /// They are not the ones that the buyer declared; the upload is still open.
+    Differs,
     /// The clock is behind its mark by this much; nothing was put anywhere.
     ClockRegressed(Duration),
     /// The file is larger than what the org's quota leaves.
@@ -182,16 +184,21 @@ impl Transaction for PlaceUpload {
     type Output = Placed;
 
     async fn run(&self, tx: &mut Tx) -> Result<Placed, StoreError> {
-        let over_quota = self.lock_account(tx).await?;
-        let open = sqlx::query_scalar!(
+        let over_quota = lock_account(tx, self.upload, self.size_bytes).await?;
+        let row = sqlx::query!(
             r#"-- place_upload: lock
-            select (stored_at is null and deleted_at is null) as "open!" from uploads
-            where id = $1 for no key update"#,
-            self.upload.0
+            select (stored_at is null and deleted_at is null) as "open!",
+                (declared_sha256 is distinct from $2 and declared_sha256 is not null) as "differs!"
+            from uploads where id = $1 for no key update"#,
+            self.upload.0,
+            &self.sha256[..]
         )
         .fetch_optional(&mut **tx)
         .await?;
-        if open == Some(true) {
+        if let Some(row) = row.filter(|row| row.open) {
+            if row.differs {
+                return Ok(Placed::Differs);
+            }
             if let Some(full) = over_quota {
                 return Ok(Placed::OverQuota(full));
             }
@@ -212,29 +219,6 @@ impl Transaction for PlaceUpload {
 }
 
 impl PlaceUpload {
-    /// Locks the account of the upload's org; says if the file is too large for its quota.
-    async fn lock_account(&self, tx: &mut Tx) -> Result<Option<QuotaReached>, StoreError> {
-        let most = tx.settings.quotas.stored_bytes;
-        let account = sqlx::query!(
-            r#"-- place_upload: lock account
-            select stored_bytes, coalesce(max_stored_bytes, $2) as "most!" from org_accounts
-            where org_id = (select org_id from uploads where id = $1) for no key update"#,
-            self.upload.0,
-            most
-        )
-        .fetch_optional(&mut **tx)
-        .await?;
-        let size = i64::try_from(self.size_bytes).unwrap_or(i64::MAX);
-        Ok(account.and_then(|account| {
-            let full = account.stored_bytes.saturating_add(size) > account.most;
-            full.then_some(QuotaReached {
-                quota: "stored_bytes",
-                used: account.stored_bytes,
-                most: account.most,
-            })
-        }))
-    }
-
     async fn write(&self, tx: &mut Tx) -> Result<(), StoreError> {
         let written = sqlx::query!(
             r#"-- place_upload
@@ -264,4 +248,31 @@ impl PlaceUpload {
         );
         Ok(found.fetch_one(&mut **tx).await?)
     }
+}
+
+/// Locks the account of the upload's org; says if the file is too large for its quota.
+pub(super) async fn lock_account(
+    tx: &mut Tx,
+    upload: UploadId,
+    size_bytes: u64,
+) -> Result<Option<QuotaReached>, StoreError> {
+    let most = tx.settings.quotas.stored_bytes;
+    let account = sqlx::query!(
+        r#"-- place_upload: lock account
+        select stored_bytes, coalesce(max_stored_bytes, $2) as "most!" from org_accounts
+        where org_id = (select org_id from uploads where id = $1) for no key update"#,
+        upload.0,
+        most
+    )
+    .fetch_optional(&mut **tx)
+    .await?;
+    let size = i64::try_from(size_bytes).unwrap_or(i64::MAX);
+    Ok(account.and_then(|account| {
+        let full = account.stored_bytes.saturating_add(size) > account.most;
+        full.then_some(QuotaReached {
+            quota: "stored_bytes",
+            used: account.stored_bytes,
+            most: account.most,
+        })
+    }))
 }

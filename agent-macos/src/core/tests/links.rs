@@ -1,10 +1,14 @@
 use fencepost_protocol::{AgentFrame, Code, GatewayFrame};
 
 use super::super::testing::{Bench, offer};
-use super::super::{Effect, FreshLink, LinkAnswer};
+use super::super::{Effect, FreshLink, LinkAnswer, Wanted};
 
 fn wish(bench: &mut Bench, attempt: fencepost_domain::ids::AttemptId) {
-    let what = ("source".to_owned(), "get");
+    let what = Wanted {
+        name: "source".to_owned(),
+        direction: "get",
+        first_part: None,
+    };
     bench.core.on_link_wanted(attempt, what, bench.now);
     bench.pass(0);
 }
@@ -24,6 +28,7 @@ fn a_fresh_link_is_asked_for_under_the_lease_and_given_to_the_job() {
         lease: said,
         name,
         direction,
+        first_part: None,
     } = bench.last_said()
     else {
         panic!("{:?}", bench.story())
@@ -33,8 +38,13 @@ fn a_fresh_link_is_asked_for_under_the_lease_and_given_to_the_job() {
     bench.answer_last(GatewayFrame::Granted {
         url: url.clone(),
         object_key: object_key.clone(),
+        parts: None,
     });
-    let fresh = LinkAnswer::Fresh(FreshLink { url, object_key });
+    let fresh = LinkAnswer::Fresh(FreshLink {
+        url,
+        object_key,
+        parts: None,
+    });
     assert_eq!(answer(&mut bench), fresh);
 }
 

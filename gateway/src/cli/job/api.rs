@@ -67,6 +67,14 @@ impl Api {
             .await
     }
 
+    /// Completes an upload; whether it is complete, or still being read.
+    pub(super) async fn complete(&self, upload: UploadId) -> Result<bool, JobError> {
+        let path = format!("v1/uploads/{upload}/complete");
+        let request = || self.request(Method::POST, &path).json(&json!({}));
+        let answer: Value = self.json(request).await?;
+        Ok(answer["status"] != "reading")
+    }
+
     /// Orders a job. The key makes another try the same job.
     pub(super) async fn submit(&self, order: &Value, key: &str) -> Result<Value, JobError> {
         let request = || {

@@ -23,6 +23,8 @@ use super::screen::Screen;
 
 /// A line over which nothing has gone for so long is dead.
 const STANDSTILL: Duration = Duration::from_mins(1);
+/// A large file takes its time to be read where it was sent.
+const READ_AGAIN: Duration = Duration::from_secs(2);
 /// Pieces in which a file is read.
 const CHUNK: usize = 64 * 1024;
 
@@ -81,6 +83,9 @@ pub(super) async fn upload(api: &Api, screen: &Screen, path: &Path) -> Result<Se
         }
     }
     bar.finish_and_clear();
+    while !api.complete(place.upload_id).await? {
+        sleep(READ_AGAIN).await;
+    }
     screen.say(&format!(
         "sent {name}: {size_bytes} bytes, upload {}",
         place.upload_id

@@ -6,7 +6,7 @@ mod range;
 
 use std::time::Duration;
 
-use fencepost_store::artifacts::{ArtifactError, Direction, Grant, Holder};
+use fencepost_store::artifacts::{ArtifactError, Direction, Grant, Holder, Links};
 
 use super::problem::{Problem, ProblemCode};
 use super::state::AppState;
@@ -15,7 +15,10 @@ use super::state::AppState;
 /// the transfer starts; how long the transfer then takes does not matter.
 async fn open(state: &AppState, link: &str, direction: Direction) -> Result<Grant, Problem> {
     let invalid = || Problem::new(ProblemCode::LinkInvalid, "the link was not made by us");
-    let grant = state.signer.open(link).map_err(|_| invalid())?;
+    let Links::Gateway(signer) = &state.links else {
+        return Err(invalid());
+    };
+    let grant = signer.open(link).map_err(|_| invalid())?;
     if grant.direction != direction {
         let detail = "the link is for the other direction";
         return Err(Problem::new(ProblemCode::LinkInvalid, detail));
@@ -40,7 +43,7 @@ fn clock_regressed(by: Duration) -> Problem {
 }
 
 /// What went wrong with bytes, as an answer.
-fn refuse(error: &ArtifactError) -> Problem {
+pub(super) fn refuse(error: &ArtifactError) -> Problem {
     let (code, detail) = match error {
         ArtifactError::NotFound(_) => (
             ProblemCode::NotFound,
@@ -54,8 +57,8 @@ fn refuse(error: &ArtifactError) -> Problem {
             ProblemCode::LinkInvalid,
             "the link names no object".to_owned(),
         ),
-        ArtifactError::Io(why) => {
-            tracing::error!(why, "the object store failed");
+        ArtifactError::Io(_) | ArtifactError::Unsupported(_) => {
+            tracing::error!(%error, "the object store failed");
             return Problem::new(
                 ProblemCode::Unavailable,
                 "the bytes cannot be reached; ask again",

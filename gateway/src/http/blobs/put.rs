@@ -52,6 +52,7 @@ pub(in crate::http) fn operation() -> Operation {
             ProblemCode::NotFound,
             ProblemCode::AlreadyStored,
             ProblemCode::QuotaExceeded,
+            ProblemCode::UploadMismatch,
             ProblemCode::GrantClosed,
             ProblemCode::TooLarge,
             ProblemCode::ClockRegressed,
@@ -137,6 +138,10 @@ async fn place(state: &AppState, grant: &Grant, staged: Staged) -> Result<(), Pr
     };
     match (placed, grant.holder) {
         (Placed::Done, _) => Ok(()),
+        (Placed::Differs, _) => {
+            let detail = "these are not the bytes whose sha256 was declared";
+            Err(Problem::new(ProblemCode::UploadMismatch, detail))
+        }
         (Placed::Closed, Holder::Upload(_)) => {
             let detail = "an upload is written once, and not after it was deleted: make a new one";
             Err(Problem::new(ProblemCode::AlreadyStored, detail))

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use fencepost_domain::artifact_key;
 use fencepost_domain::attempt::AttemptStatus;
 use fencepost_domain::failure::FailureCode;
 use fencepost_domain::job::JobStatus;
@@ -275,7 +276,7 @@ fn inputs(stored: &Value) -> BTreeMap<String, Input> {
         let name = input.get("name")?.as_str()?;
         let key = input.get("object_key")?.as_str()?;
         let shown = Input {
-            upload_id: key.strip_prefix("uploads/").map(str::to_owned),
+            upload_id: artifact_key::upload_of(key).map(str::to_owned),
             sha256: input
                 .get("sha256")
                 .and_then(Value::as_str)

@@ -4,7 +4,7 @@
 use actix_web::http::header::{CACHE_CONTROL, HeaderValue};
 use actix_web::{HttpResponse, HttpResponseBuilder};
 use fencepost_actors::session::Told;
-use fencepost_protocol::{Directive, GatewayFrame};
+use fencepost_protocol::{Directive, GatewayFrame, PartLinks};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -36,6 +36,32 @@ pub(super) struct Written {
     lease_live: bool,
 }
 
+/// Links to some of the parts of an output. When all are there, the commit makes them one object.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Parts {
+    /// The size of every part but the last.
+    part_bytes: u64,
+    /// The number of the part that the first link is for; the others follow.
+    first_part: u32,
+    /// Where to PUT them. Ask again for those after the last.
+    urls: Vec<String>,
+}
+
+impl From<PartLinks> for Parts {
+    fn from(links: PartLinks) -> Self {
+        let PartLinks {
+            part_bytes,
+            first_part,
+            urls,
+        } = links;
+        Self {
+            part_bytes,
+            first_part,
+            urls,
+        }
+    }
+}
+
 /// A link.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct GrantedLink {
@@ -44,6 +70,9 @@ pub(super) struct GrantedLink {
     url: String,
     /// The object behind it.
     object_key: String,
+    /// Links to parts, if they were asked for and there are such.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parts: Option<Parts>,
     /// Whether this answers an earlier request that had the same id.
     replayed: bool,
 }
@@ -110,13 +139,16 @@ pub(super) fn answer(told: Told) -> Result<HttpResponse, Problem> {
             reason,
             replayed,
         }),
-        GatewayFrame::Granted { url, object_key } => {
-            private(HttpResponse::Ok()).json(GrantedLink {
-                url,
-                object_key,
-                replayed,
-            })
-        }
+        GatewayFrame::Granted {
+            url,
+            object_key,
+            parts,
+        } => private(HttpResponse::Ok()).json(GrantedLink {
+            url,
+            object_key,
+            parts: parts.map(Parts::from),
+            replayed,
+        }),
         frame => return Err(Problem::internal(&Unexpected(frame))),
     })
 }

@@ -94,6 +94,10 @@ pub(super) struct NewGrant {
     /// Which way the bytes go.
     #[schemars(extend("enum" = ["get", "put"]))]
     direction: &'static str,
+    /// For `output`: from which part on links to parts are wanted, if there are such.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 10_000))]
+    first_part: Option<u32>,
 }
 
 /// Something for the journal; said again until it is answered.
@@ -262,6 +266,7 @@ impl NewGrant {
             asked: Asked::example(),
             name: "output".to_owned(),
             direction: "put",
+            first_part: None,
         }
     }
 }

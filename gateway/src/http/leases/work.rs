@@ -97,12 +97,14 @@ pub(super) fn grant_operation() -> Operation {
     )
     .says(
         "Get a link",
-        "A link to `get` an input by its name, or to `put` the `output` or an artifact.",
+        "A link to `get` an input by its name, or to `put` the `output` or an artifact. It may lead \
+         past this gateway, without your token. A large output may be sent in parts.",
     )
 }
 
-/// `{request_id, job_id, lease_epoch, name, direction}` → 200 `{url, object_key, replayed}`: a link
-/// to `get` an input by its name, or to `put` the `output` or an artifact.
+/// `{request_id, job_id, lease_epoch, name, direction, first_part?}` → 200
+/// `{url, object_key, parts?, replayed}`: a link to `get` an input by its name, or to `put` the
+/// `output` or an artifact. `first_part` asks for links to parts of a large output.
 async fn grant(mut asked: Asked) -> Result<HttpResponse, Problem> {
     let id = asked.request_id()?;
     let name = asked.fields.required("name", "a name")?;
@@ -113,10 +115,14 @@ async fn grant(mut asked: Asked) -> Result<HttpResponse, Problem> {
             .complaint("direction", "must be get or put")
             .into());
     }
+    let first_part = asked
+        .fields
+        .optional("first_part", "a number from 1 to 10000")?;
     let frame = AgentFrame::Grant {
         lease: asked.lease,
         name,
         direction,
+        first_part,
     };
     asked.ask(id, frame).await
 }
