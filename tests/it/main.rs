@@ -14,6 +14,7 @@ mod deadlocks;
 mod fail;
 mod fence_modes;
 mod idempotency;
+mod job_list;
 mod keeping;
 mod leasing;
 mod ledger;

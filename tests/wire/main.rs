@@ -26,6 +26,7 @@ mod odd_peers;
 mod openapi;
 mod payloads;
 mod progress;
+mod rate;
 mod real_agent;
 mod retention;
 mod s3;

@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 
 use fencepost_domain::field::FieldError;
 
+/// The longest name of a parameter.
+const MAX_NAME_BYTES: usize = 500;
+
 /// The parameters of a query that have not been taken yet.
 #[derive(Debug)]
 pub struct Query(BTreeMap<String, String>);
@@ -13,7 +16,10 @@ impl Query {
     pub fn parse(text: &str) -> Result<Self, FieldError> {
         let mut parameters = BTreeMap::new();
         for (name, value) in url::form_urlencoded::parse(text.as_bytes()) {
-            let name = fencepost_domain::text::clean(&name, 100);
+            let name = fencepost_domain::text::clean(&name, MAX_NAME_BYTES);
+            if value.contains('\0') {
+                return Err(FieldError::new(name, "contains a NUL character"));
+            }
             if parameters
                 .insert(name.clone(), value.into_owned())
                 .is_some()
@@ -40,6 +46,34 @@ impl Query {
         }
     }
 
+    /// Takes all parameters of an object, such as `metadata[order]=42`, by their names between the
+    /// brackets; at most so many.
+    pub fn take_object(
+        &mut self,
+        name: &str,
+        most: usize,
+    ) -> Result<Vec<(String, String)>, FieldError> {
+        let within = |parameter: &str| {
+            let inner = parameter.strip_prefix(name)?.strip_prefix('[')?;
+            inner.strip_suffix(']').map(str::to_owned)
+        };
+        let all = std::mem::take(&mut self.0).into_iter();
+        let mut taken = Vec::new();
+        for (parameter, value) in all {
+            match within(&parameter) {
+                Some(inner) => taken.push((inner, value)),
+                None => drop(self.0.insert(parameter, value)),
+            }
+        }
+        if taken.len() > most {
+            return Err(FieldError::new(
+                name,
+                format!("may have at most {most} keys here"),
+            ));
+        }
+        Ok(taken)
+    }
+
     /// Refuses what was not taken.
     pub fn finish(self) -> Result<(), FieldError> {
         match self.0.into_keys().next() {
@@ -61,6 +95,22 @@ mod tests {
         assert_eq!(query.take("cursor", number, "a number").unwrap(), None);
         assert!(query.take("status", number, "a number").is_err());
         assert_eq!(query.finish().unwrap_err().field, "x");
+    }
+
+    #[test]
+    fn an_object_is_taken_by_the_names_between_its_brackets() {
+        let mut query = Query::parse("metadata[order]=42&metadata%5Ba.b%5D=&meta[x]=1").unwrap();
+        let taken = query.take_object("metadata", 2).unwrap();
+        let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        assert_eq!(taken, [pair("a.b", ""), pair("order", "42")]);
+        assert_eq!(query.finish().unwrap_err().field, "meta[x]");
+        let mut query = Query::parse("m[a]=1&m[b]=2").unwrap();
+        assert_eq!(query.take_object("m", 1).unwrap_err().field, "m");
+    }
+
+    #[test]
+    fn a_nul_is_refused_by_the_name_of_its_parameter() {
+        assert_eq!(Query::parse("a=x%00").unwrap_err().field, "a");
     }
 
     #[test]

@@ -508,6 +508,13 @@ async fn insert(tx: &mut Tx, inserts: &[Insert<'_>]) -> Result<(), StoreError> {
                 id uuid, org_id uuid, key text, fingerprint text) on i.id = created.id
             where i.key is not null
             returning 1
+        ), worded as (
+            insert into job_words (org_id, word, job_id)
+            select i.org_id, job_word(m.key, m.value #>> '{}'), created.id
+            from created join jsonb_to_recordset($1) as i(
+                id uuid, org_id uuid, metadata jsonb) on i.id = created.id
+                cross join lateral jsonb_each(i.metadata) m
+            where jsonb_typeof(m.value) in ('string', 'number', 'boolean')
         )
         select (select count(*) from created) as "created!",
             (select count(*) from named) as "named!",
@@ -518,13 +525,21 @@ async fn insert(tx: &mut Tx, inserts: &[Insert<'_>]) -> Result<(), StoreError> {
     )
     .fetch_one(&mut **tx)
     .await?;
+    let written = (row.created, row.named, row.reading, row.held, row.posted);
+    all_written(inserts, written)
+}
+
+/// How many jobs, keys, inputs, holds and postings were written.
+type Written = (i64, i64, i64, i64, i64);
+
+/// All or nothing: as many jobs, keys, holds and postings as there have to be.
+fn all_written(inserts: &[Insert<'_>], written: Written) -> Result<(), StoreError> {
     let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
     let paid = count(inserts.iter().filter(|one| one.held_micros > 0).count());
     let named = count(inserts.iter().filter(|one| one.key.is_some()).count());
     let reading = count(inserts.iter().map(|one| one.uploads.len()).sum());
     let all = count(inserts.len());
     let expected = (all, named, reading, all, paid);
-    let written = (row.created, row.named, row.reading, row.held, row.posted);
     if written == expected {
         Ok(())
     } else {

@@ -123,17 +123,6 @@ pub enum OutputView {
     },
 }
 
-/// Which jobs to list.
-#[derive(Debug, Clone, Default)]
-pub struct JobFilter {
-    /// Only those in this stored status.
-    pub status: Option<String>,
-    /// Only those before this one (newest come first).
-    pub before: Option<JobId>,
-    /// At most so many.
-    pub limit: i64,
-}
-
 /// What was posted for a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Posted {
@@ -198,24 +187,6 @@ impl Store {
             found.cloned()
         };
         Ok(asked.iter().map(of).collect())
-    }
-
-    /// Jobs of `org`, newest first.
-    pub async fn jobs(&self, org: OrgId, filter: JobFilter) -> Result<Vec<JobView>, StoreError> {
-        self.read("jobs", move |mut conn| async move {
-            select_jobs!(
-                "where j.org_id = $1 and ($2::text is null or j.status::text = $2)
-                    and ($3::uuid is null or j.id < $3)
-                order by j.id desc limit $4",
-                org.0,
-                filter.status,
-                filter.before.map(|job| job.0),
-                filter.limit
-            )
-            .fetch_all(&mut *conn)
-            .await
-        })
-        .await
     }
 
     /// The attempts of a job of `org`, in order; `None` without such a job.

@@ -5,6 +5,7 @@
 mod accounts;
 mod audit;
 mod gauges;
+mod job_list;
 mod jobs;
 mod journal;
 mod ledger;
@@ -16,7 +17,8 @@ mod waiting;
 pub use accounts::{Balance, DeviceView};
 pub use audit::AuditView;
 pub use gauges::{LiveAttempts, QueueDepth, Slots};
-pub use jobs::{AttemptView, JobFilter, JobView, OutputView, Posted};
+pub use job_list::{JobFilter, JobPage, MOST_EXAMINED};
+pub use jobs::{AttemptView, JobView, OutputView, Posted};
 pub use journal::{ArtifactView, EventView, SHOWN_EVENTS};
 pub use ledger::{
     JournalFilter, KindTotal, LedgerCheck, LedgerFinding, MonthEarned, PostingView, Statement,

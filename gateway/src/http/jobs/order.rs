@@ -12,6 +12,8 @@ use crate::config::Config;
 use crate::http::body::Fields;
 
 const MAX_METADATA_BYTES: usize = 16 * 1024;
+/// Each can be searched for, so there is a row for each.
+const MAX_METADATA_KEYS: usize = 50;
 const MAX_LABELS: usize = 10;
 const MAX_LABEL_BYTES: usize = 63;
 const DEFAULT_OUTPUT_SECONDS: i64 = 600;
@@ -209,8 +211,12 @@ fn read_metadata(fields: &mut Fields) -> Result<Value, FieldError> {
     let Some(metadata) = fields.value("metadata") else {
         return Ok(Value::Object(Map::new()));
     };
-    if !metadata.is_object() {
+    let Some(entries) = metadata.as_object() else {
         return Err(fields.complaint("metadata", "must be an object"));
+    };
+    if entries.len() > MAX_METADATA_KEYS {
+        let problem = format!("must have at most {MAX_METADATA_KEYS} keys");
+        return Err(fields.complaint("metadata", problem));
     }
     if metadata.to_string().len() > MAX_METADATA_BYTES {
         return Err(fields.complaint("metadata", "must be at most 16 KiB of JSON"));

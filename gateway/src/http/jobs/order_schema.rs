@@ -46,8 +46,10 @@ struct Shape {
     /// Where it may run; left out: anywhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     placement: Option<PlacementOrder>,
-    /// Words of your own, at most 16 KiB of JSON. We keep them and show them.
+    /// Words of your own, at most 50 keys and 16 KiB of JSON. We keep them and show them, and jobs can be
+    /// listed by those that are texts, numbers or flags.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("maxProperties" = 50))]
     metadata: Option<Map<String, Value>>,
 }
 

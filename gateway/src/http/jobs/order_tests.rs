@@ -113,8 +113,14 @@ fn every_wrong_field_is_named_with_its_path() {
         ),
         ("metadata", json!("text"), "metadata"),
         ("metadata", json!({ "x": "y".repeat(17_000) }), "metadata"),
+        ("metadata", fifty_one_keys(), "metadata"),
         ("maxattempts", json!(3), "maxattempts"),
     ] {
         assert_eq!(refused(with(field, value)), named);
     }
+}
+
+fn fifty_one_keys() -> Value {
+    let keys = (0..51).map(|number| (number.to_string(), json!(number)));
+    Value::Object(keys.collect())
 }

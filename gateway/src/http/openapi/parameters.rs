@@ -12,12 +12,21 @@ pub struct Parameter {
     name: &'static str,
     about: String,
     schema: Value,
+    is_object: bool,
 }
 
 impl Parameter {
     /// A parameter in the query; it may be left out.
     pub fn query(name: &'static str, schema: Value, about: impl Into<String>) -> Self {
         Self::new("query", name, schema, about)
+    }
+
+    /// An object in the query, as in `name[key]=value`; it may be left out.
+    pub fn query_object(name: &'static str, schema: Value, about: impl Into<String>) -> Self {
+        Self {
+            is_object: true,
+            ..Self::query(name, schema, about)
+        }
     }
 
     /// A header of the request; it may be left out.
@@ -36,6 +45,7 @@ impl Parameter {
             name,
             about: about.into(),
             schema,
+            is_object: false,
         }
     }
 
@@ -59,13 +69,18 @@ impl Parameter {
 
     /// As it stands in the document.
     pub(super) fn describe(&self) -> Value {
-        json!({
+        let mut described = json!({
             "in": self.place,
             "name": self.name,
             "description": self.about,
             "required": self.place == "path",
             "schema": self.schema,
-        })
+        });
+        if self.is_object {
+            described["style"] = "deepObject".into();
+            described["explode"] = true.into();
+        }
+        described
     }
 }
 
