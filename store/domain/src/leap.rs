@@ -57,8 +57,14 @@ impl LeapWatch {
                 });
             }
         }
+        // No lease from before ends later: a clock that comes back, after however long, takes the
+        // rest of its leap with it.
         self.leap = self
             .leap
+            .map(|leap| Leap {
+                to: leap.to.min(now + ttl.signed()),
+                ..leap
+            })
             .filter(|leap| (leap.from..=leap.to).contains(&now));
         self.leap
     }

@@ -48,6 +48,31 @@ fn a_clock_that_comes_back_takes_its_leap_with_it() {
 }
 
 #[test]
+fn a_clock_that_comes_back_later_leaves_no_more_of_its_leap_than_one_lease() {
+    let years = 2 * 365 * 24 * 3_600;
+    assert_eq!(
+        leaps(&[
+            (0, 0),
+            (1, 1),
+            (years, 2),
+            (4, 4),
+            (5, 5),
+            (64, 64),
+            (65, 65)
+        ]),
+        [
+            None,
+            None,
+            Some((1, years + 60)),
+            Some((1, 64)),
+            Some((1, 64)),
+            Some((1, 64)),
+            None
+        ]
+    );
+}
+
+#[test]
 fn a_slow_answer_is_no_leap() {
     let at = Duration::from_secs;
     let ttl = LeaseDuration::from_micros(60_000_000).unwrap();
