@@ -90,14 +90,14 @@ impl SessionCore {
 
     /// The agent gave an offer back itself: it need not be told that it is gone.
     pub(super) fn gave_back(&mut self, attempt: AttemptId) {
-        if self.slots.epoch_of(attempt).is_some() {
+        if self.slots.lease_of(attempt).is_some() {
             self.stopped.insert(attempt);
         }
     }
 
     /// Whether the session holds this very lease.
     pub(super) fn holds(&self, lease: LeaseRef) -> bool {
-        self.slots.epoch_of(lease.attempt_id) == Some(lease.lease_epoch)
+        self.slots.lease_of(lease.attempt_id) == Some(lease)
     }
 
     /// Offers that nobody has accepted, to be returned when the socket goes.
@@ -189,7 +189,12 @@ impl SessionCore {
 
     /// A lease was granted; its offer is about to be written.
     pub(super) fn on_offer(&mut self, claim: LeaseClaim) {
-        self.slots.hold(claim.attempt, Some(claim.epoch));
+        let lease = LeaseRef {
+            job_id: claim.job,
+            attempt_id: claim.attempt,
+            lease_epoch: claim.epoch,
+        };
+        self.slots.hold(claim.attempt, Some(lease));
         self.offered.insert(claim.attempt, claim);
     }
 
@@ -267,15 +272,10 @@ impl SessionCore {
     /// A lease that was taken away (an operator's word, or time) is told at once: its agent would
     /// otherwise work on until its next renewal is refused.
     fn tell_lost(&self, end: &FinalizedAttempt) -> Option<Effect> {
-        let epoch = self.slots.epoch_of(end.attempt())?;
+        let lease = self.slots.lease_of(end.attempt())?;
         let is_taken_away = end.status() == AttemptStatus::Lost
             && self.is_current()
             && !self.stopped.contains(&end.attempt());
-        let lease = LeaseRef {
-            job_id: end.job(),
-            attempt_id: end.attempt(),
-            lease_epoch: epoch,
-        };
         let reason = "revoked".to_owned();
         is_taken_away.then(|| send(None, Some(lease), GatewayFrame::Cancel { reason }))
     }
@@ -326,8 +326,12 @@ impl SessionCore {
         let live: BTreeSet<_> = view.live.iter().map(|held| held.attempt).collect();
         for held in &view.live {
             // Who works on a claim is told by the answers to its own requests.
-            let epoch = (!held.claimed).then_some(held.epoch);
-            self.slots.hold(held.attempt, epoch);
+            let lease = (!held.claimed).then_some(LeaseRef {
+                job_id: held.job,
+                attempt_id: held.attempt,
+                lease_epoch: held.epoch,
+            });
+            self.slots.hold(held.attempt, lease);
         }
         let mut effects = Vec::new();
         for held in view.live.iter().filter(|held| !held.claimed) {

@@ -6,19 +6,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use fencepost_domain::ids::AttemptId;
+use fencepost_protocol::LeaseRef;
 use fencepost_store::FinalizedAttempt;
 
 /// The slots of one device as its session knows them.
 #[derive(Debug, Default)]
 pub(super) struct SlotTable {
-    /// With the epoch that the session's agent knows; `None` for a claim, which others work on.
-    taken: BTreeMap<AttemptId, Option<i64>>,
+    /// With the lease that the session's agent knows; `None` for a claim, which others work on.
+    taken: BTreeMap<AttemptId, Option<LeaseRef>>,
 }
 
 impl SlotTable {
-    /// Takes a slot for an attempt, if it has none yet, and notes its epoch.
-    pub(super) fn hold(&mut self, attempt: AttemptId, epoch: Option<i64>) {
-        self.taken.insert(attempt, epoch);
+    /// Takes a slot for an attempt, if it has none yet, and notes its lease.
+    pub(super) fn hold(&mut self, attempt: AttemptId, lease: Option<LeaseRef>) {
+        self.taken.insert(attempt, lease);
     }
 
     /// Frees the slot of an attempt whose end is durable; false if it had none.
@@ -26,8 +27,8 @@ impl SlotTable {
         self.taken.remove(&finalized.attempt()).is_some()
     }
 
-    /// The epoch under which the session's agent holds an attempt.
-    pub(super) fn epoch_of(&self, attempt: AttemptId) -> Option<i64> {
+    /// The lease under which the session's agent holds an attempt.
+    pub(super) fn lease_of(&self, attempt: AttemptId) -> Option<LeaseRef> {
         self.taken.get(&attempt).copied().flatten()
     }
 
