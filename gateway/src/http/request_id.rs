@@ -13,6 +13,9 @@ use uuid::Uuid;
 use super::limit;
 use super::state::AppState;
 
+/// No name in an address of ours is longer, and every secret is.
+const LONGEST_NAME: usize = 24;
+
 /// The header that carries it.
 pub const NAME: &str = "x-request-id";
 
@@ -41,11 +44,7 @@ pub async fn assign<B: MessageBody>(
     next: Next<B>,
 ) -> Result<ServiceResponse<B>, actix_web::Error> {
     let id = Uuid::now_v7();
-    // The path of a link is a secret until it expires.
-    let path = match request.path() {
-        path if path.starts_with("/v1/blobs/") => "/v1/blobs/(link)".to_owned(),
-        path => path.to_owned(),
-    };
+    let path = without_secrets(request.path());
     let state = request.app_data::<web::Data<AppState>>();
     let base = state.and_then(|state| state.config.http.public_url.clone());
     let base = base.unwrap_or_default();
@@ -69,6 +68,15 @@ pub async fn assign<B: MessageBody>(
         .headers_mut()
         .insert(HeaderName::from_static(NAME), value);
     Ok(response)
+}
+
+/// A path as it may be logged: the names of our addresses and ids. A link is a secret until it
+/// expires, and callers put theirs into places where they do not belong.
+fn without_secrets(path: &str) -> String {
+    let is_plain = |part: &str| part.len() <= LONGEST_NAME || part.parse::<Uuid>().is_ok();
+    let parts = path.split('/');
+    let shown = parts.map(|part| if is_plain(part) { part } else { "(hidden)" });
+    shown.collect::<Vec<_>>().join("/")
 }
 
 /// Counts by the route's pattern, of which there are few, and never by the path.
