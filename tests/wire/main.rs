@@ -1,6 +1,7 @@
 //! Tests of the real gateway, and of the real agent, over HTTP and WebSockets: what travels, in what
 //! order, and what becomes of it when somebody does not behave.
 
+mod attack;
 mod auth;
 mod blobs;
 mod cancel;
