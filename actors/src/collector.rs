@@ -1,5 +1,5 @@
 //! Deletes what ended attempts left behind in the object store, prunes old records and forgets old
-//! requests. Never in a hurry.
+//! requests and deliveries. Never in a hurry.
 
 use std::time::Duration;
 
@@ -27,6 +27,9 @@ const MOST_PRUNES: u32 = 10;
 const LONGEST: Duration = Duration::from_secs(10);
 /// The most old requests that are forgotten in one pass.
 const MOST_REQUESTS: u32 = 1_000;
+
+/// The most old deliveries that are looked at in one pass.
+const MOST_DELIVERIES: u32 = 1_000;
 
 /// The collector.
 pub struct Collector {
@@ -64,6 +67,7 @@ async fn collect(store: Store, artifacts: ArtifactStore) -> Result<u64, StoreErr
     deleted += of_uploads(&store, &artifacts).await?;
     store.forget_requests(MOST_REQUESTS).await?;
     prune(&store).await?;
+    store.prune_deliveries(MOST_DELIVERIES).await?;
     Ok(deleted)
 }
 

@@ -10,6 +10,7 @@
 //! ├─ Timekeeper  the mark of Postgres's clock, and whether the clock is to be believed
 //! ├─ Collector   deletes what ended attempts left in the object store
 //! ├─ Announcer   reads for all who watch jobs, and tells each what is new
+//! ├─ Dispatcher  webhooks that are due: claim → send → record, no transaction open meanwhile
 //! └─ DeviceSession (one per socket, never restarted: the device reconnects)
 //! ```
 //!
@@ -45,6 +46,7 @@ pub mod system;
 pub mod timekeeper;
 pub mod transport;
 pub mod verifier;
+pub mod webhooks;
 
 pub use settings::ActorSettings;
 pub use system::{ActorSystem, Dependencies};

@@ -37,6 +37,10 @@ use crate::sweeper::{Sweeper, SweeperLinks};
 use crate::timekeeper::{self, ClockHealth, Timekeeper};
 use crate::transport::{FromTransport, ToTransport};
 use crate::verifier::Verifier;
+use crate::webhooks::{self, Dispatcher, RecordCall, Webhooks};
+
+/// Set once the matcher exists, which needs those that need it.
+type MatcherCell = Arc<OnceLock<Handle<Matcher>>>;
 
 const ASK_LIMIT: Duration = Duration::from_millis(500);
 
@@ -50,6 +54,8 @@ pub struct Dependencies {
     pub links: Links,
     /// FFmpeg, for verification.
     pub tools: Option<Tools>,
+    /// For events on their way to buyers.
+    pub webhooks: Webhooks,
     /// Periods and bounds.
     pub settings: ActorSettings,
 }
@@ -66,6 +72,7 @@ pub struct ActorSystem {
     verifier: Handle<Verifier>,
     sweeper: Handle<Sweeper>,
     collector: Handle<Collector>,
+    dispatcher: Handle<Dispatcher>,
     timekeeper: Handle<Timekeeper>,
     announcer: Handle<Announcer>,
     clock: ClockHealth,
@@ -83,15 +90,18 @@ impl ActorSystem {
             artifacts,
             links,
             tools,
+            webhooks,
             settings,
         } = on;
         let (core, checking, sessions) = (Arbiter::new(), Arbiter::new(), Arbiter::new());
         let sweep_health = LoopHealth::new("sweeper", settings.sweep);
         let match_health = LoopHealth::new("matcher", POLL);
-        let matcher_cell: Arc<OnceLock<Handle<Matcher>>> = Arc::new(OnceLock::new());
+        let matcher_cell = MatcherCell::default();
 
         let collect_health = LoopHealth::new("collector", collector::PERIOD);
         let collector = start_collector(&checking, &store, &artifacts, &collect_health);
+        let dispatch_health = LoopHealth::new("dispatcher", webhooks::SELDOM);
+        let dispatcher = start_dispatcher(&store, webhooks, &dispatch_health);
         let clock = ClockHealth::default();
         let clock_health = LoopHealth::new("timekeeper", timekeeper::PERIOD);
         let timekeeper = start_timekeeper(&core, &store, &clock, &clock_health);
@@ -99,9 +109,7 @@ impl ActorSystem {
         let announcer = start_announcer(&sessions, &store, &settings, &announce_health);
         let registry = supervise("registry", &core, Registry::default);
         let most = (settings.verifications, settings.max_output_bytes);
-        let verifier = supervise("verifier", &checking, move || {
-            Verifier::new(artifacts.clone(), tools.clone(), most)
-        });
+        let verifier = start_verifier(&checking, artifacts, tools, most);
         let near = (&store, &registry, &verifier);
         let finalizer = start_finalizer(&core, near, &matcher_cell, &settings);
         let near = SweeperLinks {
@@ -132,6 +140,7 @@ impl ActorSystem {
             clock_health,
             collect_health,
             announce_health,
+            dispatch_health,
         ];
         Self {
             outside: Outside::new(near.clone(), sweeper.clone()),
@@ -139,6 +148,7 @@ impl ActorSystem {
             verifier,
             sweeper,
             collector,
+            dispatcher,
             timekeeper,
             announcer,
             clock,
@@ -224,6 +234,7 @@ impl ActorSystem {
             "timekeeper": ask(&self.timekeeper.addr()).await,
             "collector": ask(&self.collector.addr()).await,
             "announcer": ask(&self.announcer.addr()).await,
+            "dispatcher": ask(&self.dispatcher.addr()).await,
         })
     }
 
@@ -234,6 +245,7 @@ impl ActorSystem {
             || self.sweeper.try_send(ShutDown).is_err()
             || self.timekeeper.try_send(ShutDown).is_err()
             || self.announcer.try_send(ShutDown).is_err()
+            || self.dispatcher.try_send(ShutDown).is_err()
         {
             tracing::warn!("not every loop could be told; the process ends all the same");
         }
@@ -298,10 +310,32 @@ fn start_collector(
     })
 }
 
+/// On a thread of its own: whatever receivers send back keeps nobody else waiting.
+fn start_dispatcher(store: &Store, webhooks: Webhooks, health: &LoopHealth) -> Handle<Dispatcher> {
+    let arbiter = Arbiter::new();
+    let (store, health) = (store.clone(), health.clone());
+    let record = batcher(&arbiter, RecordCall(store.clone()));
+    supervise("dispatcher", &arbiter, move || {
+        let (store, webhooks) = (store.clone(), webhooks.clone());
+        Dispatcher::new(store, webhooks, record.clone(), health.clone())
+    })
+}
+
+fn start_verifier(
+    checking: &Arbiter,
+    artifacts: ArtifactStore,
+    tools: Option<Tools>,
+    most: (usize, u64),
+) -> Handle<Verifier> {
+    supervise("verifier", checking, move || {
+        Verifier::new(artifacts.clone(), tools.clone(), most)
+    })
+}
+
 fn start_finalizer(
     core: &Arbiter,
     (store, registry, verifier): (&Store, &Handle<Registry>, &Handle<Verifier>),
-    matcher: &Arc<OnceLock<Handle<Matcher>>>,
+    matcher: &MatcherCell,
     settings: &ActorSettings,
 ) -> Handle<Finalizer> {
     let links = FinalizerLinks {

@@ -74,6 +74,11 @@ impl Gateway {
         check_safe(&url).map(|()| url)
     }
 
+    /// Whether an address is the gateway's own: the same scheme, host and port.
+    pub fn has(&self, url: &Url) -> bool {
+        self.0.origin() == url.origin()
+    }
+
     /// Whether it is on this machine, where no proxy must come between.
     pub fn is_local(&self) -> bool {
         is_loopback(&self.0)

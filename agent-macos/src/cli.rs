@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 use fencepost_domain::duration::LeaseDuration;
+use fencepost_egress::AllowList;
 use fencepost_media::Overrides;
 use tokio::runtime::Handle;
 
@@ -92,6 +93,15 @@ struct RunArgs {
     /// How long to keep the log of a run that failed; 0 keeps nothing
     #[arg(long, value_name = "TIME", default_value = "15m", value_parser = parse_retention)]
     retain_failed_for: Retention,
+    /// Also fetch inputs from these networks, such as 10.20.0.0/16; without it, only from the gateway
+    /// and from public addresses
+    #[arg(
+        long,
+        value_name = "CIDR",
+        value_delimiter = ',',
+        env = "FENCEPOST_AGENT_EGRESS_ALLOW_CIDRS"
+    )]
+    egress_allow_cidrs: Vec<String>,
     /// When the gateway says to stay away (this device was revoked, or another copy of this agent
     /// took over), do so until stopped, instead of ending: for launchd and others that would start
     /// the agent again
@@ -152,6 +162,7 @@ async fn run(args: RunArgs, workers: Handle) -> Result<(), Failure> {
             ffprobe: args.ffprobe,
         },
         retain_failed_for: args.retain_failed_for.0,
+        egress_allow: AllowList::parse(args.egress_allow_cidrs.iter().map(String::as_str))?,
         supervised: args.supervised,
     };
     Ok(Box::pin(run::run(settings, workers)).await?)

@@ -9,6 +9,8 @@ use reqwest::redirect::Policy;
 
 use crate::address::Gateway;
 
+/// Who we say we are.
+pub const USER_AGENT: &str = concat!("fencepost-agent/", env!("CARGO_PKG_VERSION"));
 const CONNECT_TIME: Duration = Duration::from_secs(10);
 /// The longest that a transfer may stand still.
 pub const IDLE_TIME: Duration = Duration::from_secs(30);
@@ -27,7 +29,7 @@ pub fn client(gateway: &Gateway) -> Result<reqwest::Client, reqwest::Error> {
         }
     });
     let builder = reqwest::Client::builder()
-        .user_agent(concat!("fencepost-agent/", env!("CARGO_PKG_VERSION")))
+        .user_agent(USER_AGENT)
         .redirect(same_host_only)
         .connect_timeout(CONNECT_TIME);
     // A proxy would carry what must not leave this machine.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use fencepost_domain::duration::LeaseDuration;
 use fencepost_domain::ids::InstanceId;
+use fencepost_egress::AllowList;
 use fencepost_media::{MediaFailure, Overrides, Roster, StopSignal};
 use tokio::runtime::Handle;
 
@@ -36,6 +37,8 @@ pub struct Settings {
     pub tools: Overrides,
     /// How long the log of a failed run is kept; not at all if nothing.
     pub retain_failed_for: Option<LeaseDuration>,
+    /// Networks that inputs may be fetched from although they are not public.
+    pub egress_allow: AllowList,
     /// When told to stay away, wait to be stopped instead of ending: whoever supervises the agent
     /// would only start it again.
     pub supervised: bool,
@@ -101,12 +104,14 @@ pub async fn run(settings: Settings, workers: Handle) -> Result<(), StartError> 
     core.keep_for(retain_for, left, now);
     let session_url = gateway.session_url()?;
     let client = http::client(&gateway)?;
+    if !settings.egress_allow.is_empty() {
+        tracing::warn!(
+            networks = %settings.egress_allow,
+            "inputs are also fetched from these networks, which are not public"
+        );
+    }
     let shop = Arc::new(Shop {
-        network: Network {
-            client,
-            idle: http::IDLE_TIME,
-            away: http::AWAY_TIME,
-        },
+        network: Network::new(&gateway, client, settings.egress_allow)?,
         gateway,
         runner,
         work_folder,

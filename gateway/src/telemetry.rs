@@ -47,6 +47,23 @@ pub fn metrics() -> Result<PrometheusHandle, ConfigError> {
     Ok(HANDLE.get_or_init(|| handle).clone())
 }
 
+/// What becomes of webhooks.
+fn describe_webhooks() {
+    metrics::describe_counter!(
+        "fencepost_webhook_deliveries_total",
+        "Tries of webhook deliveries, by what came of them"
+    );
+    metrics::describe_gauge!(
+        "fencepost_webhook_deliveries_pending",
+        "Webhook deliveries that are not over"
+    );
+    metrics::describe_gauge!(
+        "fencepost_webhook_overdue_seconds",
+        metrics::Unit::Seconds,
+        "How long the webhook delivery that is longest overdue has waited"
+    );
+}
+
 /// The gateway's own numbers; each crate counts its own.
 fn describe() {
     metrics::describe_counter!(
@@ -81,6 +98,7 @@ fn describe() {
         "fencepost_fenced_total",
         "Refusals by the fence, by operation and code"
     );
+    describe_webhooks();
     metrics::describe_gauge!("fencepost_queue_jobs", "Jobs that wait, by service");
     metrics::describe_gauge!(
         "fencepost_queue_oldest_seconds",

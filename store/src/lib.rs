@@ -7,7 +7,8 @@
 //!    [`Store::execute`], which names, measures, retries and, after an unknown COMMIT, runs it again.
 //! 2. **Many in, one answer each.** A call takes a list; one is a list of one. One locking read, one
 //!    pure check per row, one set-based write.
-//! 3. **Lock order**: request, device, org, job, attempt, the org's ledger account, upload, outbox; several of a kind
+//! 3. **Lock order**: request, device, org, job, attempt, the org's ledger account, upload, outbox,
+//!    webhook endpoint, webhook delivery; several of a kind
 //!    by id; always `FOR NO KEY UPDATE` (a plain `FOR UPDATE` deadlocks with foreign-key inserts).
 //!    Nothing that holds a job locks a device or an org.
 //! 4. **Only locked rows decide.** A row that is merely joined is the statement's old snapshot, also
@@ -37,6 +38,7 @@ pub mod run;
 pub mod secrets;
 pub mod settings;
 pub mod tx;
+pub mod vault;
 pub mod views;
 
 pub use error::StoreError;

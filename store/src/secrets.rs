@@ -50,7 +50,7 @@ pub(crate) fn mint_commit_token() -> CommitToken {
 /// # Panics
 /// When the operating system has no random numbers: then no secret may be made, and nothing that
 /// needs one can go on.
-fn entropy<const N: usize>() -> [u8; N] {
+pub(crate) fn entropy<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     rand::rngs::SysRng
         .try_fill_bytes(&mut bytes)

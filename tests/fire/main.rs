@@ -15,4 +15,5 @@ mod rivals;
 mod rolling;
 mod silence;
 mod undeliverable;
+mod webhooks;
 mod work;

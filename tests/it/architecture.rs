@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use cargo_metadata::{DependencyKind, MetadataCommand, Package};
 
 /// Who may depend on whom among our own crates; those under `tests/` may on all.
-const ARROWS: [(&str, &[&str]); 9] = [
+const ARROWS: [(&str, &[&str]); 10] = [
     ("fencepost-domain", &[]),
+    ("fencepost-egress", &[]),
     ("fencepost-embedded", &[]),
     ("fencepost-media", &["fencepost-domain"]),
     ("fencepost-model", &["fencepost-domain"]),
@@ -14,12 +15,18 @@ const ARROWS: [(&str, &[&str]); 9] = [
     ("fencepost-store", &["fencepost-domain"]),
     (
         "fencepost-agent",
-        &["fencepost-domain", "fencepost-media", "fencepost-protocol"],
+        &[
+            "fencepost-domain",
+            "fencepost-egress",
+            "fencepost-media",
+            "fencepost-protocol",
+        ],
     ),
     (
         "fencepost-actors",
         &[
             "fencepost-domain",
+            "fencepost-egress",
             "fencepost-media",
             "fencepost-protocol",
             "fencepost-store",
@@ -30,6 +37,7 @@ const ARROWS: [(&str, &[&str]); 9] = [
         &[
             "fencepost-actors",
             "fencepost-domain",
+            "fencepost-egress",
             "fencepost-embedded",
             "fencepost-media",
             "fencepost-protocol",

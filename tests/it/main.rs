@@ -32,3 +32,4 @@ mod revoke;
 mod rounds;
 mod schema;
 mod unknown_commits;
+mod webhooks;

@@ -105,6 +105,37 @@ impl Buyer {
         text(&job["id"])
     }
 
+    /// A PATCH; its status and answer.
+    pub async fn patch(&self, path: &str, body: &Value) -> (StatusCode, Value) {
+        let request = self.request(Method::PATCH, path).json(body);
+        answer(request.send().await.expect("the gateway answers")).await
+    }
+
+    /// A webhook endpoint for all events of jobs: its id and its secret.
+    pub async fn endpoint(&self, url: &str) -> (String, String) {
+        let (status, made) = self
+            .post("/v1/webhook-endpoints", &json!({ "url": url }))
+            .await;
+        assert_eq!(status, StatusCode::CREATED, "{made}");
+        (text(&made["id"]), text(&made["secret"]))
+    }
+
+    /// An endpoint's deliveries, the newest first.
+    pub async fn deliveries(&self, endpoint: &str) -> Vec<Value> {
+        let path = format!("/v1/webhook-endpoints/{endpoint}/deliveries");
+        let (status, page) = self.get(&path).await;
+        assert_eq!(status, StatusCode::OK, "{page}");
+        page["deliveries"].as_array().expect("a list").clone()
+    }
+
+    /// A job that is cancelled at once, so that there is an event.
+    pub async fn submit_and_cancel(&self) -> String {
+        let job = self.submit_noop().await;
+        let cancelled = self.cancel(&job).await;
+        assert_eq!(cancelled, ("cancelled".to_owned(), true));
+        job
+    }
+
     /// A queued job that takes any bytes.
     pub async fn submit_noop(&self) -> String {
         self.submit(&json!({ "service": "noop.v1" })).await

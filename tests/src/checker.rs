@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 
-const SENTENCES: [(&str, &str); 20] = [
+const SENTENCES: [(&str, &str); 21] = [
     (
         "a job has at most one live attempt",
         "select job_id::text from attempts where ended_at is null group by job_id having count(*) > 1",
@@ -89,6 +89,17 @@ const SENTENCES: [(&str, &str); 20] = [
                  union all select job_seq from attempt_events where job_id = j.id
                  union all select job_seq from attempt_artifacts where job_id = j.id) e) e
          where (j.event_counter, j.event_counter) <> (e.events, e.last)",
+    ),
+    (
+        "a delivery counts its tries, and is over when the last of them was a success",
+        "select d.event_id || ' is ' || d.state || ', tried ' || d.tries
+         from webhook_deliveries d cross join lateral (
+             select count(*) as tries, coalesce(max(number), 0) as last,
+                 coalesce((array_agg(outcome order by number desc))[1], 'none') as outcome
+             from webhook_tries t
+             where (t.endpoint_id, t.event_id) = (d.endpoint_id, d.event_id)) t
+         where (d.tries, d.tries) <> (t.tries, t.last)
+             or (d.state = 'succeeded' and t.outcome <> 'succeeded')",
     ),
     (
         "a device has no more live attempts than slots",

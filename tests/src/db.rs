@@ -123,7 +123,7 @@ impl TestDb {
     /// Every row of every table whose content a decision could change, with the transaction that
     /// wrote it: equal before and after means that nothing at all was written.
     pub async fn rows(&self) -> Vec<String> {
-        const TABLES: [&str; 11] = [
+        const TABLES: [&str; 13] = [
             "jobs",
             "attempts",
             "attempt_events",
@@ -132,6 +132,8 @@ impl TestDb {
             "workspaces",
             "postings",
             "outbox",
+            "webhook_endpoints",
+            "webhook_deliveries",
             "org_accounts",
             "devices",
             "uploads",

@@ -69,6 +69,8 @@ pub const ACCEPT: Duration = Duration::from_secs(6);
 pub const MAX_UPLOAD_BYTES: usize = 2_000_000;
 /// What is held for a job: its base and ten minutes.
 pub const HELD: i64 = 6_000;
+/// Lets webhooks go to receivers on this machine.
+pub const TO_THIS_MACHINE: (&str, &str) = ("egress.allow_cidrs", "127.0.0.0/8");
 /// Credit of the site's org.
 pub const CREDIT: i64 = 1_000_000_000;
 
@@ -124,6 +126,11 @@ impl Site {
     /// A gateway that is up.
     pub async fn gateway(&self) -> TestGateway {
         self.gateway_with(&[]).await
+    }
+
+    /// A gateway whose webhooks may go to this machine, that is up.
+    pub async fn gateway_for_webhooks(&self) -> TestGateway {
+        self.gateway_with(&[TO_THIS_MACHINE]).await
     }
 
     /// A gateway with other settings, such as `("leases.ttl", "9s")`, that is up.

@@ -25,6 +25,7 @@
 //! - [`processes`]: programs started, frozen, killed and never left behind.
 //! - [`agent_process`]: the real agent.
 //! - [`stand_ins`]: programs that stand in for FFmpeg.
+//! - [`receiver`]: a buyer's own server, for webhooks.
 //! - [`stage`]: gateways on a Postgres of their own, to be stopped and killed.
 //! - [`mod@line`]: a line between two that can be slow, silent, and led elsewhere.
 //! - [`terminal`]: a buyer's terminal.
@@ -54,6 +55,7 @@ pub mod looks;
 pub mod mixed;
 pub mod processes;
 pub mod proxy;
+pub mod receiver;
 pub mod s3;
 pub mod server;
 pub mod stage;
@@ -70,6 +72,7 @@ pub use gateway::{Site, TestGateway};
 pub use lease::{Device, Lease};
 pub use line::Line;
 pub use proxy::Proxy;
+pub use receiver::Receiver;
 pub use s3::Bucket;
 pub use stage::Stage;
 pub use world::World;

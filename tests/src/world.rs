@@ -225,6 +225,7 @@ impl World {
             max_output_seconds: 600,
             max_run: LeaseDuration::seconds(6 * 3_600),
             terms: TERMS,
+            webhook: None,
             idempotency: None,
         }
     }

@@ -80,7 +80,11 @@ async fn keys_that_nobody_knows_are_refused_wherever_they_come_from() {
 async fn a_secret_may_not_be_an_argument() {
     let site = Site::new().await;
     let secret = "postgres://u:hunter2hunter2@127.0.0.1/x";
-    for key in ["database.url", "artifacts.signing_key"] {
+    for key in [
+        "database.url",
+        "artifacts.signing_key",
+        "webhooks.secret_key",
+    ] {
         let said = refuses(&site, &[(key, secret)], &[]).await;
         assert!(said.contains(key) && !said.contains("hunter2"), "{said}");
     }
@@ -140,4 +144,24 @@ async fn tokens_do_not_travel_in_clear_unless_a_proxy_stands_in_front() {
         said.contains("http.bind") && said.contains("behind_proxy"),
         "{said}"
     );
+}
+
+#[tokio::test]
+async fn networks_and_keys_of_webhooks_that_are_none_are_refused_and_open_networks_are_said() {
+    let site = Site::new().await;
+    for value in ["localhost", "127.0.0.1", "10.0.0.0/40"] {
+        let said = refuses(&site, &[("egress.allow_cidrs", value)], &[]).await;
+        assert!(said.contains("allow_cidrs"), "{value}: {said}");
+    }
+    let short = ("FENCEPOST_WEBHOOKS__SECRET_KEY", "hunter2hunter2");
+    let said = refuses(&site, &[], &[short]).await;
+    assert!(
+        said.contains("webhooks.secret_key") && !said.contains("hunter2"),
+        "{said}"
+    );
+    let open = ("egress.allow_cidrs", "10.1.0.0/16, fd00::/8");
+    let gateway = site.gateway_with(&[open]).await;
+    assert!(gateway.process.log().contains("10.1.0.0/16, fd00::/8"));
+    let closed = site.gateway().await;
+    assert!(!closed.process.log().contains("egress"));
 }

@@ -39,6 +39,9 @@ mod stale;
 mod taken_away;
 mod terminal;
 mod verification;
+mod webhook_endpoints;
+mod webhook_library;
+mod webhooks;
 
 use fencepost_protocol::{Code, Disposition, GatewayFrame};
 

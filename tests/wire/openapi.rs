@@ -131,6 +131,10 @@ impl Asking<'_> {
         if let Some(upload) = example.pointer_mut("/inputs/source/upload_id") {
             *upload = json!(self.upload);
         }
+        if let Some(url) = example.pointer_mut("/url") {
+            // The example leads out into the world, where a test has no business.
+            *url = json!("http://127.0.0.1:9/hooks");
+        }
         let (mut right, mut wrong) = (0, 0);
         for body in variants(&example) {
             let response = self.send(operation, &body).await;
@@ -163,7 +167,7 @@ impl Asking<'_> {
 #[tokio::test]
 async fn the_readers_take_what_is_described_and_refuse_the_rest() {
     let site = Site::new().await;
-    let gateway = site.gateway().await;
+    let gateway = site.gateway_for_webhooks().await;
     let buyer = site.buyer(&gateway);
     let asking = Asking {
         gateway: &gateway,

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use fencepost_domain::attempt::Phase;
 use fencepost_domain::ids::RequestId;
+use fencepost_egress::AllowList;
 use fencepost_media::StopSignal;
 use fencepost_protocol::{Directive, OutputDeclaration};
 use tokio::sync::{mpsc, watch};
@@ -15,7 +16,7 @@ use super::desk::{AskError, Desk};
 use super::lease::{EndError, Lease};
 use crate::clock::{self, Moment};
 use crate::core::{FreshLink, LinkAnswer, Wanted};
-use crate::http::{AWAY_TIME, IDLE_TIME};
+use crate::http::IDLE_TIME;
 use crate::transfer::digest::{self, Digest};
 use crate::transfer::link::{Link, LinkDesk, LinkWish};
 use crate::transfer::upload::{upload, upload_in_parts};
@@ -128,11 +129,8 @@ async fn send(
     let (wishes, mut wished) = mpsc::channel(1);
     let link_desk = LinkDesk::new(lease.reference().attempt_id, wishes);
     let mut link = Link::to_output(desk.gateway(), &link_desk, &linked.url)?;
-    let network = Network {
-        client: desk.client().clone(),
-        idle: IDLE_TIME,
-        away: AWAY_TIME,
-    };
+    let network = Network::new(desk.gateway(), desk.client().clone(), AllowList::default())
+        .map_err(|error| StepError::failed("internal_error", error.to_string()))?;
     let Digest { sha256, size_bytes } = digest;
     let sent = Arc::new(AtomicU64::new(0));
     let percent = || Some(percent(sent.load(Ordering::Relaxed), size_bytes));

@@ -44,7 +44,11 @@ async fn try_once(
     file: &Path,
     received: OnReceived<'_>,
 ) -> Result<(), TryError> {
-    let asking = timeout(network.idle, network.client.get(url).send());
+    let request = network.get(url).map_err(|refused| {
+        let message = format!("input {:?}: its address {refused}", grant.name);
+        TryError::Final(StepError::failed(CODE, message))
+    })?;
+    let asking = timeout(network.idle, request.send());
     let answer = asking.await.map_err(|_| stands_still(grant))?;
     let response = answer.map_err(unanswered)?;
     let status = response.status();

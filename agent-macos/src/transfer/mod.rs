@@ -8,11 +8,13 @@ mod watch;
 
 use std::time::Duration;
 
+use fencepost_egress::{AllowList, Guard, Guarded, Refused};
 use link::Link;
 use url::Url;
 pub use watch::{LeaseWatch, StepError};
 
-use crate::clock;
+use crate::address::Gateway;
+use crate::{clock, http};
 
 /// Tries of one transfer.
 pub(crate) const TRIES: u32 = 4;
@@ -32,6 +34,34 @@ pub struct Network {
     /// How long the other side may be away, or in trouble of its own, without that counting as a
     /// failure.
     pub away: Duration,
+    gateway: Gateway,
+    /// For addresses that are not the gateway's: whoever chose one must not reach this network by it.
+    elsewhere: Guarded,
+}
+
+impl Network {
+    /// Transfers between this machine, its gateway, and public hosts or those of `allowed`.
+    pub fn new(
+        gateway: &Gateway,
+        client: reqwest::Client,
+        allowed: AllowList,
+    ) -> Result<Self, reqwest::Error> {
+        Ok(Self {
+            client,
+            idle: http::IDLE_TIME,
+            away: http::AWAY_TIME,
+            gateway: gateway.clone(),
+            elsewhere: Guarded::new(Guard::new(allowed), http::USER_AGENT)?,
+        })
+    }
+
+    /// A request for what is at `url`.
+    pub(crate) fn get(&self, url: Url) -> Result<reqwest::RequestBuilder, Refused> {
+        if self.gateway.has(&url) {
+            return Ok(self.client.get(url));
+        }
+        self.elsewhere.request(reqwest::Method::GET, &url)
+    }
 }
 
 /// What one try of a transfer came to.

@@ -11,6 +11,7 @@ use fencepost_agent::http;
 use fencepost_agent::transfer::link::{LinkDesk, LinkWish};
 use fencepost_agent::transfer::{LeaseWatch, Network};
 use fencepost_domain::ids::AttemptId;
+use fencepost_egress::AllowList;
 use fencepost_media::StopSignal;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -73,11 +74,17 @@ impl Scripted {
 }
 
 pub(crate) fn network(address: &Address) -> Network {
-    Network {
-        client: http::client(address).unwrap(),
-        idle: Duration::from_millis(400),
-        away: Duration::ZERO,
-    }
+    network_with(address, &[])
+}
+
+/// The same for an agent that may fetch from these networks too.
+pub(crate) fn network_with(address: &Address, allowed: &[&str]) -> Network {
+    let allowed = AllowList::parse(allowed.iter().copied()).unwrap();
+    let client = http::client(address).unwrap();
+    let mut network = Network::new(address, client, allowed).unwrap();
+    network.idle = Duration::from_millis(400);
+    network.away = Duration::ZERO;
+    network
 }
 
 async fn play(mut stream: TcpStream, act: Act) -> std::io::Result<()> {

@@ -12,7 +12,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::gateway::{Gateway, sha256};
-use crate::scripted::{Act, Scripted, desk, fresh, lease, network};
+use crate::scripted::{Act, Scripted, desk, fresh, lease, network, network_with};
 
 const MIB: usize = 1 << 20;
 const BODY: &[u8] = b"all of the promised bytes";
@@ -305,4 +305,40 @@ async fn a_link_that_leads_to_another_host_is_not_followed() {
         code == "download_failed" && message.contains("302"),
         "{message}"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_input_from_another_host_is_fetched_only_from_where_everybody_could() {
+    let gateway = Gateway::start().await;
+    let address = Address::parse(&gateway.address).unwrap();
+    let elsewhere = Scripted::start(vec![whole()]).await;
+    let port = Address::as_str(&elsewhere.address).trim_end_matches('/');
+    let port = port.rsplit(':').next().unwrap().to_owned();
+    let temp = tempfile::tempdir().unwrap();
+    let file = temp.path().join("input");
+    let (desk, _answering) = desk(LinkAnswer::Refused);
+    let fetch = async |network: &fencepost_agent::transfer::Network, url: &str| {
+        let mut link = Link::to_input(&address, &desk, ("source", url)).unwrap();
+        download::download(network, &mut link, &grant(), &file, &|_| ()).await
+    };
+    let strict = network(&address);
+    for host in ["127.0.0.1", "127.1", "[::ffff:127.0.0.1]", "localhost"] {
+        let Ok(checked) = address.grant_url(&format!("http://{host}:{port}/in")) else {
+            continue;
+        };
+        let (code, message) = failed(fetch(&strict, checked.as_str()).await);
+        assert_eq!(code, "download_failed", "{host}: {message}");
+        assert!(message.contains("address"), "{host}: {message}");
+    }
+    let inside = format!("https://169.254.169.254:{port}/latest/meta-data?token=abc");
+    let (_, message) = failed(fetch(&strict, &inside).await);
+    assert!(
+        message.contains("public") && !message.contains("abc"),
+        "{message}"
+    );
+    assert_eq!(elsewhere.connections(), 0);
+    let lenient = network_with(&address, &["127.0.0.0/8"]);
+    let url = format!("http://127.0.0.1:{port}/in");
+    fetch(&lenient, &url).await.unwrap();
+    assert_eq!(std::fs::read(&file).unwrap(), BODY);
 }

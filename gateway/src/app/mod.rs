@@ -13,7 +13,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fencepost_actors::announcer::WatchLimits;
+use fencepost_actors::webhooks::Webhooks;
 use fencepost_actors::{ActorSettings, ActorSystem, Dependencies};
+use fencepost_egress::{Guard, Guarded};
 use fencepost_media::{Overrides, Tools};
 use fencepost_protocol::Intervals;
 use fencepost_store::artifacts::{ArtifactError, ArtifactStore, Bucket, LinkSigner, Links};
@@ -38,6 +40,9 @@ pub enum AppError {
     /// The place for artifacts cannot be used.
     #[error("artifacts: {0}")]
     Artifacts(#[from] ArtifactError),
+    /// There is no TLS to send webhooks with.
+    #[error("webhooks cannot be sent: {0}")]
+    Client(#[source] reqwest::Error),
     /// An address cannot be listened on.
     #[error("{key}: cannot listen on {address}: {error}")]
     Listen {
@@ -75,11 +80,13 @@ impl Gateway {
         let (artifacts, links) = open_artifacts(&config)?;
         let tools = find_tools(&config.verifier).await;
         let can_verify = tools.is_some();
+        let webhooks = webhooks(&config)?;
         let actors = ActorSystem::start(Dependencies {
             store: store.clone(),
             artifacts: artifacts.clone(),
             links: links.clone(),
             tools,
+            webhooks: webhooks.clone(),
             settings: actor_settings(&config),
         });
         let http = &config.http;
@@ -92,6 +99,7 @@ impl Gateway {
             actors,
             can_verify,
             limits: Arc::new(limits),
+            webhooks,
             pairing: Arc::default(),
             readings: Arc::default(),
         };
@@ -186,6 +194,23 @@ async fn find_tools(config: &VerifierConfig) -> Option<Tools> {
             None
         }
     }
+}
+
+/// What signs and sends webhooks.
+fn webhooks(config: &Config) -> Result<Webhooks, AppError> {
+    let allowed = &config.egress.allow_cidrs;
+    if !allowed.is_empty() {
+        tracing::warn!(
+            networks = %allowed,
+            "webhooks may also go to these networks, which are not public (egress.allow_cidrs)"
+        );
+    }
+    let guard = Guard::new(allowed.clone());
+    let user_agent = concat!("Fencepost/", env!("CARGO_PKG_VERSION"));
+    Ok(Webhooks {
+        vault: config.vault()?,
+        guarded: Guarded::new(guard, user_agent).map_err(AppError::Client)?,
+    })
 }
 
 fn actor_settings(config: &Config) -> ActorSettings {

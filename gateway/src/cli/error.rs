@@ -45,9 +45,10 @@ impl From<AppError> for CliError {
         match error {
             AppError::Config(error) => Self::Config(error),
             AppError::Store(error) => Self::Store(error),
-            other @ (AppError::Artifacts(_) | AppError::Listen { .. } | AppError::Ended(_)) => {
-                Self::App(other)
-            }
+            other @ (AppError::Artifacts(_)
+            | AppError::Client(_)
+            | AppError::Listen { .. }
+            | AppError::Ended(_)) => Self::App(other),
         }
     }
 }

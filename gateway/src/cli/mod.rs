@@ -10,6 +10,7 @@ mod clock;
 mod credit;
 mod dev;
 mod device;
+mod endpoint;
 mod error;
 mod job;
 mod key;
@@ -119,6 +120,9 @@ enum Command {
     /// Runs of jobs on devices.
     #[command(subcommand)]
     Attempt(attempt::AttemptCommand),
+    /// Where buyers' events are sent.
+    #[command(subcommand)]
+    Endpoint(endpoint::EndpointCommand),
     /// The clock that decides about leases.
     #[command(subcommand)]
     Clock(clock::ClockCommand),
@@ -176,6 +180,9 @@ async fn dispatch(cli: &Cli) -> Result<(), CliError> {
         }
         Command::Ledger(command) => ledger::run(global, command).await,
         Command::Audit(command) => global.show(&audit::run(&global.store().await?, command).await?),
+        Command::Endpoint(command) => {
+            global.show(&endpoint::run(&global.store().await?, command).await?)
+        }
         Command::Clock(command) => global.show(&clock::run(&global.store().await?, command).await?),
     }
 }

@@ -57,27 +57,32 @@ impl Default for ArtifactsConfig {
 impl ArtifactsConfig {
     /// The key that signs links, wherever it was given.
     pub fn signing_key(&self) -> Result<SigningKey, ConfigError> {
-        let (key, secret) = match (&self.signing_key, &self.signing_key_file) {
-            (Some(secret), None) => ("artifacts.signing_key", secret.clone()),
-            (None, Some(file)) => {
-                let key = "artifacts.signing_key_file";
-                (key, Secret::from_file(key, file)?)
-            }
-            (Some(_), Some(_)) => {
-                return Err(ConfigError::about(
-                    "artifacts.signing_key_file",
-                    "give either this or artifacts.signing_key, not both",
-                ));
-            }
-            (None, None) => {
-                return Err(ConfigError::about(
-                    "artifacts.signing_key_file",
-                    "is needed: a file with at least 32 random characters, for example from \
-                     `openssl rand -hex 32`",
-                ));
-            }
-        };
+        let (key, secret) = self.find_secret()?;
         SigningKey::new(secret.expose().as_bytes().to_vec())
             .map_err(|problem| ConfigError::about(key, problem))
+    }
+
+    /// The secret behind it, from which others are derived.
+    pub(super) fn signing_secret(&self) -> Result<Secret, ConfigError> {
+        Ok(self.find_secret()?.1)
+    }
+
+    fn find_secret(&self) -> Result<(&'static str, Secret), ConfigError> {
+        match (&self.signing_key, &self.signing_key_file) {
+            (Some(secret), None) => Ok(("artifacts.signing_key", secret.clone())),
+            (None, Some(file)) => {
+                let key = "artifacts.signing_key_file";
+                Ok((key, Secret::from_file(key, file)?))
+            }
+            (Some(_), Some(_)) => Err(ConfigError::about(
+                "artifacts.signing_key_file",
+                "give either this or artifacts.signing_key, not both",
+            )),
+            (None, None) => Err(ConfigError::about(
+                "artifacts.signing_key_file",
+                "is needed: a file with at least 32 random characters, for example from \
+                 `openssl rand -hex 32`",
+            )),
+        }
     }
 }

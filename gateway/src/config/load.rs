@@ -23,11 +23,12 @@ const OTHERS: [&str; 7] = [
     "KEY",
 ];
 /// Keys whose values must not be seen in `ps`.
-const SECRET_KEYS: [&str; 4] = [
+const SECRET_KEYS: [&str; 5] = [
     "database.url",
     "artifacts.signing_key",
     "artifacts.s3.access_key_id",
     "artifacts.s3.secret_access_key",
+    "webhooks.secret_key",
 ];
 
 /// Where the configuration comes from.

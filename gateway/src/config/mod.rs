@@ -6,6 +6,7 @@
 
 mod artifacts;
 mod database;
+mod egress;
 mod http;
 mod leases;
 mod load;
@@ -16,6 +17,7 @@ mod secret;
 mod telemetry;
 mod validate;
 mod verifier;
+mod webhooks;
 
 use std::collections::BTreeMap;
 
@@ -23,6 +25,7 @@ use serde::{Deserialize, Serialize};
 
 pub use artifacts::{ArtifactsConfig, ArtifactsKind};
 pub use database::DatabaseConfig;
+pub use egress::EgressConfig;
 pub use http::{AdminConfig, HttpConfig};
 pub use leases::LeasesConfig;
 pub use load::{Origins, load};
@@ -32,6 +35,7 @@ pub use s3::S3Config;
 pub use secret::Secret;
 pub use telemetry::{LogFormat, TelemetryConfig};
 pub use verifier::VerifierConfig;
+pub use webhooks::WebhooksConfig;
 
 /// Everything there is to configure; one field per section of the file.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -55,6 +59,10 @@ pub struct Config {
     pub prices: BTreeMap<String, PriceConfig>,
     /// How outputs are checked.
     pub verifier: VerifierConfig,
+    /// How webhooks are signed.
+    pub webhooks: WebhooksConfig,
+    /// Where requests may go whose addresses buyers chose.
+    pub egress: EgressConfig,
     /// How the process reports about itself.
     pub telemetry: TelemetryConfig,
 }

@@ -12,7 +12,7 @@ const WITHIN: Duration = Duration::from_secs(2);
 
 /// Brings the gauges up to date, as far as the database answers.
 pub(super) async fn refresh(store: &Store) {
-    match tokio::time::timeout(WITHIN, read(store)).await {
+    match tokio::time::timeout(WITHIN, Box::pin(read(store))).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => tracing::warn!(%error, "gauges were not read"),
         Err(_) => tracing::warn!("gauges were not read: the database does not answer in time"),
@@ -20,8 +20,14 @@ pub(super) async fn refresh(store: &Store) {
 }
 
 async fn read(store: &Store) -> Result<(), StoreError> {
-    let (queue, live, slots) =
-        tokio::try_join!(store.queue_depth(), store.live_attempts(), store.slots())?;
+    let (queue, live, slots, deliveries) = tokio::try_join!(
+        store.queue_depth(),
+        store.live_attempts(),
+        store.slots(),
+        store.pending_deliveries()
+    )?;
+    metrics::gauge!("fencepost_webhook_deliveries_pending").set(count(deliveries.pending));
+    metrics::gauge!("fencepost_webhook_overdue_seconds").set(deliveries.overdue_seconds);
     for service in ServiceName::ALL {
         let service = service.as_str();
         let depth = queue.iter().find(|depth| depth.service == service);

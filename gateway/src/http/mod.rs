@@ -26,6 +26,7 @@ pub mod request_id;
 pub mod services;
 pub mod state;
 pub mod uploads;
+pub mod webhooks;
 
 use actix_web::http::Method;
 use actix_web::http::header::ALLOW;
@@ -63,6 +64,7 @@ pub fn operations() -> Vec<Operation> {
         pair::operation(),
         crate::ws::operation(),
     ];
+    all.extend(webhooks::operations());
     all.extend(leases::operations());
     all
 }

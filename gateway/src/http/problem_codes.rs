@@ -105,6 +105,12 @@ problem_codes! {
     /// It was deleted, by its buyer or because its time was over.
     Gone = "gone", GONE, false, "It was deleted",
         "It was there, and was deleted: by you, or because the time was over for which it is kept.";
+    /// The webhook endpoint is switched off.
+    EndpointDisabled = "endpoint_disabled", CONFLICT, false, "The webhook endpoint is switched off",
+        "Nothing is sent to an endpoint that is switched off. `disabled.reason` says why it is: put that right, switch it on with PATCH `{\"enabled\": true}`, then ask again.";
+    /// The org has as many webhook endpoints as it may have.
+    TooManyEndpoints = "too_many_endpoints", CONFLICT, false, "There are too many webhook endpoints",
+        "An org may have 50 webhook endpoints. Delete one that is not needed any more.";
     /// Bytes other than announced came.
     LengthMismatch = "length_mismatch", BAD_REQUEST, true, "The length is not as announced",
         "More or fewer bytes came than were announced. Nothing was stored: send them again.";

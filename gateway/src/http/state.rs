@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use fencepost_actors::ActorSystem;
+use fencepost_actors::webhooks::Webhooks;
 use fencepost_domain::artifact_key;
 use fencepost_domain::ids::UploadId;
 use fencepost_store::Store;
@@ -27,6 +28,8 @@ pub struct AppState {
     pub config: Arc<Config>,
     /// What happens, in what order.
     pub actors: ActorSystem,
+    /// What signs and sends webhooks.
+    pub webhooks: Webhooks,
     /// Whether the programs that check outputs were found.
     pub can_verify: bool,
     /// How often each org may ask.

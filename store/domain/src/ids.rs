@@ -75,6 +75,10 @@ ids! {
     EnrollmentId,
     /// What an agent puts on a frame so that it knows the answer again.
     RequestId,
+    /// One address that a buyer's events are sent to.
+    EndpointId,
+    /// One event that buyers are told of.
+    OutboxId,
     /// One run of an agent process; differs between two copies of one agent.
     InstanceId,
 }

@@ -30,3 +30,4 @@ pub mod supersede;
 pub mod text;
 pub mod verification;
 pub mod waiting;
+pub mod webhook;

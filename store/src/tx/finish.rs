@@ -1,5 +1,8 @@
 //! The only statement that ends attempts and jobs: status, budget, money and event, all or nothing.
 //!
+//! The event is addressed to the webhook endpoints that are subscribed at this moment, without
+//! touching their rows.
+//!
 //! Every path leads here (settle, fail, release, stop, expiry, return, cancel, deadline), with rows
 //! that are already locked and an [`Ending`] that the domain decided. The facts that were judged are
 //! repeated in the `WHERE`; fewer rows than were judged is an inconsistency.
@@ -347,6 +350,7 @@ async fn write(tx: &mut Tx, now: OffsetDateTime, ends: &[Finish]) -> Result<Writ
                     or e.attempt_id::uuid in (select id from ended))
             returning j.id, j.org_id, j.event_counter, j.status, j.failure_code, j.service,
                 j.output_size_bytes,
+                j.webhook_endpoint_id,
                 e.terminal, e.event_id, e.provider_id, e.provider_micros, e.platform_micros,
                 e.released_micros, e.settled_micros
         ), accounts as materialized (
@@ -381,7 +385,15 @@ async fn write(tx: &mut Tx, now: OffsetDateTime, ends: &[Finish]) -> Result<Writ
                 jsonb_build_object('job_id', id, 'seq', event_counter, 'status', status,
                     'service', service, 'failure_code', failure_code, 'at', $2::timestamptz), $2
             from moved where terminal
-            returning 1
+            returning id, org_id, job_id, kind
+        ), addressed as (
+            -- whoever is subscribed now; an endpoint that is switched off may ask for it later
+            insert into webhook_deliveries (endpoint_id, event_id, state, next_at, created_at)
+            select e.id, told.id, case when e.enabled then 'pending' else 'held' end,
+                case when e.enabled then $2 end, $2
+            from told join moved on moved.id = told.job_id
+                join webhook_endpoints e on e.org_id = told.org_id and e.deleted_at is null
+                    and (told.kind = any(e.event_types) or e.id = moved.webhook_endpoint_id)
         )
         select (select count(*) from ended) as "attempts!", (select count(*) from moved) as "jobs!",
             (select count(*) from posted) as "postings!", (select count(*) from told) as "events!""#,

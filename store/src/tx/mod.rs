@@ -40,6 +40,7 @@ pub mod revoke;
 pub mod settle_commit;
 pub mod submit_job;
 pub mod tend_queue;
+pub mod webhooks;
 pub mod write_artifacts;
 pub mod write_events;
 

@@ -1,13 +1,15 @@
 //! What a clock that was ahead has written is brought back to the present.
 //!
-//! Leases that it gave, verifications that it began and jobs that it put to sleep would otherwise
-//! last for as long as the clock was ahead. They are cut to what they could be at most if they began
+//! Leases that it gave, verifications that it began, jobs that it put to sleep and webhooks that wait
+//! would otherwise last for as long as the clock was ahead. They are cut to what they could be at most if they began
 //! now, so nobody who works honestly loses anything by it: an agent counts a lease from when it asked.
 //!
-//! Locks: waiting jobs, by id, skipping those that others hold; then live attempts, by id. Checks:
+//! Locks: waiting jobs, by id, skipping those that others hold; then live attempts, by id;
+//! then webhook endpoints and deliveries, skipping those that others hold. Checks:
 //! that they begin in the future. Writes: their ends. Running it twice, or for nothing, does no harm.
 
 use fencepost_domain::ending::MAX_DELAY;
+use fencepost_domain::webhook::{LONGEST_REST, RETRIES};
 use time::OffsetDateTime;
 
 use crate::error::StoreError;
@@ -45,6 +47,7 @@ impl Transaction for PullBack {
         .await?;
         let jobs = jobs(tx, now).await?;
         let attempts = attempts(tx, now).await?;
+        deliveries(tx, now).await?;
         Ok(PulledBack { jobs, attempts })
     }
 }
@@ -91,4 +94,36 @@ async fn attempts(tx: &mut Tx, now: OffsetDateTime) -> Result<u64, StoreError> {
         settings.verification_takeover.micros()
     );
     Ok(written.execute(&mut **tx).await?.rows_affected())
+}
+
+/// Webhooks that wait, and endpoints that rest, longer than they ever would.
+async fn deliveries(tx: &mut Tx, now: OffsetDateTime) -> Result<(), StoreError> {
+    let longest = RETRIES.into_iter().max().unwrap_or_default() * 2;
+    sqlx::query!(
+        r#"-- pull_back: endpoints
+        with e as materialized (
+            select id from webhook_endpoints where rest_until > $1
+            order by id for no key update skip locked
+        )
+        update webhook_endpoints set rest_until = null from e where webhook_endpoints.id = e.id"#,
+        now + LONGEST_REST
+    )
+    .execute(&mut **tx)
+    .await?;
+    sqlx::query!(
+        r#"-- pull_back: deliveries
+        with d as materialized (
+            select endpoint_id, event_id from webhook_deliveries
+            -- what was never tried is due when it is written
+            where next_at > $1 and claim is null and (round_tries = 0 or next_at > $2)
+            order by endpoint_id, event_id for no key update skip locked
+        )
+        update webhook_deliveries t set next_at = $1 from d
+        where (t.endpoint_id, t.event_id) = (d.endpoint_id, d.event_id) and t.next_at > $1"#,
+        now,
+        now + longest
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
 }

@@ -9,7 +9,7 @@
 use std::collections::{HashMap, HashSet};
 
 use fencepost_domain::duration::LeaseDuration;
-use fencepost_domain::ids::{JobId, OrgId, UploadId};
+use fencepost_domain::ids::{EndpointId, JobId, OrgId, UploadId};
 use fencepost_domain::ledger::PriceTerms;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -81,6 +81,8 @@ pub struct NewJob {
     pub max_run: LeaseDuration,
     /// The price.
     pub terms: PriceTerms,
+    /// An endpoint of the org that is told of this job whatever it is subscribed to.
+    pub webhook: Option<EndpointId>,
     /// The buyer's word for the request, so that a repeat of it is the same job.
     pub idempotency: Option<IdempotencyKey>,
 }
@@ -118,6 +120,8 @@ pub enum Submitted {
     },
     /// The org uses as much as it may.
     QuotaReached(QuotaReached),
+    /// The webhook endpoint is not there (or not the org's).
+    UnknownEndpoint,
     /// An input is not there (or not the org's).
     UnknownUpload {
         /// The input.
@@ -181,6 +185,7 @@ struct Insert<'a> {
     held_micros: i64,
     head_start_micros: i64,
     uploads: Vec<Uuid>,
+    webhook_endpoint_id: Option<Uuid>,
     key: Option<&'a str>,
     fingerprint: Option<String>,
 }
@@ -205,6 +210,7 @@ impl Transaction for SubmitJob {
         };
         let mut keys = self.find_keys(tx).await?;
         let inputs = self.find_inputs(tx).await?;
+        let endpoints = self.find_endpoints(tx).await?;
         let mut answers = Vec::with_capacity(self.jobs.len());
         let mut inserts = Vec::new();
         for job in &self.jobs {
@@ -215,6 +221,13 @@ impl Transaction for SubmitJob {
             }
             if let Some(answer) = job.known(&keys) {
                 answers.push(answer);
+                continue;
+            }
+            if job
+                .webhook
+                .is_some_and(|named| !endpoints.contains(&(job.org.0, named.0)))
+            {
+                answers.push(Submitted::UnknownEndpoint);
                 continue;
             }
             match job.admit(&inputs, &mut accounts)? {
@@ -348,6 +361,7 @@ impl NewJob {
             held_micros: self.held_micros(),
             head_start_micros: self.priority.head_start_micros(),
             uploads: self.distinct_uploads(),
+            webhook_endpoint_id: self.webhook.map(|endpoint| endpoint.0),
             key: self.idempotency.as_ref().map(|mine| mine.key.as_str()),
             fingerprint: self
                 .idempotency
@@ -421,6 +435,23 @@ impl SubmitJob {
         Ok(taken.collect())
     }
 
+    /// The endpoints that the jobs name, each with its org. One that is deleted meanwhile is told
+    /// nothing.
+    async fn find_endpoints(&self, tx: &mut Tx) -> Result<HashSet<(Uuid, Uuid)>, StoreError> {
+        let named = self.jobs.iter().filter_map(|job| job.webhook);
+        let ids: Vec<Uuid> = named.map(|endpoint| endpoint.0).collect();
+        if ids.is_empty() {
+            return Ok(HashSet::new());
+        }
+        let rows = sqlx::query!(
+            r#"-- submit_job: endpoints
+            select org_id, id from webhook_endpoints where id = any($1) and deleted_at is null"#,
+            &ids
+        );
+        let rows = rows.fetch_all(&mut **tx).await?.into_iter();
+        Ok(rows.map(|row| (row.org_id, row.id)).collect())
+    }
+
     /// The uploads that the jobs name, but for those that were given up. They do not change once they are
     /// complete, and whoever gives one up holds its org's account, as we do.
     pub(super) async fn find_inputs(
@@ -468,18 +499,20 @@ async fn insert(tx: &mut Tx, inserts: &[Insert<'_>]) -> Result<(), StoreError> {
             insert into jobs (id, org_id, service, params, inputs, metadata, lane,
                 max_output_seconds, max_run_micros, max_attempts, admission_deadline,
                 base_micros, per_minute_micros, provider_share_bps, held_micros,
-                order_key, queue_key, created_at)
+                order_key, queue_key, created_at, webhook_endpoint_id)
             select i.id, i.org_id, i.service, i.params, i.inputs, i.metadata, i.lane,
                 i.max_output_seconds, i.max_run_micros, i.max_attempts,
                 clock.now + i.deadline_micros * interval '1 microsecond',
                 i.base_micros, i.per_minute_micros, i.provider_share_bps, i.held_micros,
                 clock.now - i.head_start_micros * interval '1 microsecond',
-                clock.now - i.head_start_micros * interval '1 microsecond', clock.now
+                clock.now - i.head_start_micros * interval '1 microsecond', clock.now,
+                i.webhook_endpoint_id
             from clock, jsonb_to_recordset($1) as i(
                 id uuid, org_id uuid, service text, params jsonb, inputs jsonb, metadata jsonb,
                 lane text, max_output_seconds int, max_run_micros bigint, max_attempts int,
                 deadline_micros bigint, base_micros bigint, per_minute_micros bigint,
-                provider_share_bps int, held_micros bigint, head_start_micros bigint)
+                provider_share_bps int, held_micros bigint, head_start_micros bigint,
+                webhook_endpoint_id uuid)
             returning id, org_id, held_micros
         ), holds as (
             select org_id, sum(held_micros)::bigint as micros, count(*) as jobs from created

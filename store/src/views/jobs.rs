@@ -27,6 +27,8 @@ pub struct JobView {
     pub metadata: Value,
     /// Its status; an active job whose lease has run out counts as queued.
     pub status: String,
+    /// The webhook endpoint that it names.
+    pub webhook_endpoint_id: Option<Uuid>,
     /// The budget.
     pub max_attempts: i32,
     /// How many attempts it has had.
@@ -141,7 +143,7 @@ macro_rules! select_jobs {
             select j.id, j.org_id, j.service, j.params, j.inputs, j.metadata,
                 case when j.status = 'active' and a.lease_expires_at <= authority_now()
                     then 'queued' else j.status::text end as "status!",
-                j.max_attempts, j.attempt_counter as attempts, j.charged_attempts,
+                j.webhook_endpoint_id, j.max_attempts, j.attempt_counter as attempts, j.charged_attempts,
                 j.admission_deadline, j.held_micros,
                 (select coalesce(sum(amount_micros) filter (where kind::text like 'capture%'), 0)
                  from postings where job_id = j.id)::bigint as "captured_micros!",

@@ -13,6 +13,7 @@ mod news;
 mod sessions;
 mod uploads;
 mod waiting;
+mod webhooks;
 
 pub use accounts::{Balance, DeviceView};
 pub use audit::AuditView;
@@ -26,3 +27,4 @@ pub use ledger::{
 pub use news::{JobEvent, JobNews, JobState, NEWS_PAGE, NewsAfter};
 pub use sessions::{HeldAttempt, SessionView};
 pub use uploads::UploadView;
+pub use webhooks::{DeliveryFilter, DeliveryView, EndpointView, PendingDeliveries, TryView};

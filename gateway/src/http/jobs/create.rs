@@ -177,6 +177,11 @@ pub(super) fn refusal(submitted: &Submitted) -> Result<(), Problem> {
             ),
         )),
         Submitted::QuotaReached(full) => Err(Problem::quota(full)),
+        Submitted::UnknownEndpoint => Err(Problem::new(
+            ProblemCode::InvalidRequest,
+            "your org has no such webhook endpoint: make one with POST /v1/webhook-endpoints",
+        )
+        .at("webhook.endpoint_id")),
         Submitted::UnknownUpload { input } => Err(Problem::new(
             ProblemCode::InvalidRequest,
             "your org has no such upload, or it was deleted",

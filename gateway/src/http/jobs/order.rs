@@ -2,7 +2,7 @@
 
 use fencepost_domain::duration::LeaseDuration;
 use fencepost_domain::field::FieldError;
-use fencepost_domain::ids::{JobId, OrgId, UploadId};
+use fencepost_domain::ids::{EndpointId, JobId, OrgId, UploadId};
 use fencepost_domain::matcher::{label_word, lane, own_device_word};
 use fencepost_domain::service::{ServiceName, ServiceParams};
 use fencepost_store::tx::submit_job::{IdempotencyKey, NewJob, Priority};
@@ -35,6 +35,7 @@ pub(super) struct Order {
     placement: Placement,
     max_run: LeaseDuration,
     terms: fencepost_domain::ledger::PriceTerms,
+    webhook: Option<EndpointId>,
 }
 
 /// Where the job may run.
@@ -72,6 +73,7 @@ pub(super) fn read(body: Value, config: &Config) -> Result<Order, FieldError> {
         max_output_seconds: read_limits(&mut fields)?,
         placement: read_placement(&mut fields)?,
         metadata: read_metadata(&mut fields)?,
+        webhook: read_webhook(&mut fields)?,
         max_run: config.leases.run_time,
         terms: config.price_of(service),
     };
@@ -101,6 +103,7 @@ impl Order {
             max_output_seconds: self.max_output_seconds,
             max_run: self.max_run,
             terms: self.terms,
+            webhook: self.webhook,
             idempotency,
         }
     }
@@ -205,6 +208,16 @@ pub(crate) fn is_label(label: &str) -> bool {
     let allowed =
         |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"._-".contains(&byte);
     (1..=MAX_LABEL_BYTES).contains(&label.len()) && label.bytes().all(allowed)
+}
+
+/// An endpoint that is told of this job, whatever it is subscribed to.
+fn read_webhook(fields: &mut Fields) -> Result<Option<EndpointId>, FieldError> {
+    let Some(mut webhook) = fields.object("webhook")? else {
+        return Ok(None);
+    };
+    let endpoint = webhook.required("endpoint_id", "the id of a webhook endpoint of your org")?;
+    webhook.finish()?;
+    Ok(Some(endpoint))
 }
 
 fn read_metadata(fields: &mut Fields) -> Result<Value, FieldError> {

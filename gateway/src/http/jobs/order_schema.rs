@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use fencepost_domain::ids::UploadId;
+use fencepost_domain::ids::{EndpointId, UploadId};
 use fencepost_domain::service::ServiceName;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
@@ -46,6 +46,9 @@ struct Shape {
     /// Where it may run; left out: anywhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     placement: Option<PlacementOrder>,
+    /// A webhook endpoint that is told of this job, whatever it is subscribed to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    webhook: Option<WebhookOrder>,
     /// Words of your own, at most 50 keys and 16 KiB of JSON. We keep them and show them, and jobs can be
     /// listed by those that are texts, numbers or flags.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -59,6 +62,14 @@ struct Shape {
 struct InputOrder {
     /// An upload of your org whose bytes have arrived.
     upload_id: UploadId,
+}
+
+/// Who is told of a job.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct WebhookOrder {
+    /// A webhook endpoint of your org.
+    endpoint_id: EndpointId,
 }
 
 /// What a job must not exceed.

@@ -35,6 +35,8 @@ pub(super) struct Job {
     /// Your own words, as they were sent.
     #[schemars(with = "Map<String, Value>")]
     metadata: Value,
+    /// The webhook endpoint that it names.
+    webhook: Option<Webhook>,
     /// What its live attempt is doing.
     #[schemars(with = "Option<AttemptStatus>")]
     phase: Option<String>,
@@ -76,6 +78,14 @@ struct Input {
     sha256: Option<String>,
     /// Number of its bytes.
     size_bytes: Option<u64>,
+}
+
+/// Who is told of a job, besides those who are told of all.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "JobWebhook")]
+struct Webhook {
+    /// The webhook endpoint.
+    endpoint_id: Uuid,
 }
 
 /// Why a queued job does not run, as far as that can be said.
@@ -168,6 +178,9 @@ impl Job {
             service: job.service.clone(),
             status: job.status.clone(),
             params: job.params.clone(),
+            webhook: job
+                .webhook_endpoint_id
+                .map(|endpoint_id| Webhook { endpoint_id }),
             inputs: inputs(&job.inputs),
             metadata: job.metadata.clone(),
             phase: job.phase.clone(),

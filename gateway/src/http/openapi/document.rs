@@ -153,11 +153,12 @@ fn describe_answer(answer: &Answer, who: Who, schemas: &mut Schemas) -> Value {
 }
 
 impl Tag {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::Jobs,
         Self::Files,
         Self::Services,
         Self::Money,
+        Self::Webhooks,
         Self::Provider,
         Self::About,
     ];
@@ -168,6 +169,7 @@ impl Tag {
             Self::Files => "Files",
             Self::Services => "Services",
             Self::Money => "Money",
+            Self::Webhooks => "Webhooks",
             Self::Provider => "Provider",
             Self::About => "About",
         }
@@ -179,6 +181,7 @@ impl Tag {
             Self::Files => "Bytes on their way in and out, by signed links.",
             Self::Services => "What can be asked for, and what it costs.",
             Self::Money => "What an org has, and what is held.",
+            Self::Webhooks => "Events, sent to your own servers as Standard Webhooks has it.",
             Self::Provider => "For devices: pairing, the socket, and leases outside of it.",
             Self::About => "The API itself.",
         }

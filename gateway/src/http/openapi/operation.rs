@@ -38,6 +38,8 @@ pub enum Tag {
     Services,
     /// What an org has and owes.
     Money,
+    /// Events, sent to the buyer's own servers.
+    Webhooks,
     /// Leases outside of a socket, and the way into one.
     Provider,
     /// The API itself.
@@ -122,6 +124,26 @@ impl Operation {
         F::Output: Responder + 'static,
     {
         Self::new(Method::POST, path, id, handler)
+    }
+
+    /// A route that is asked with PATCH.
+    pub fn patch<F, Args>(path: &'static str, id: &'static str, handler: F) -> Self
+    where
+        F: Handler<Args>,
+        Args: FromRequest + 'static,
+        F::Output: Responder + 'static,
+    {
+        Self::new(Method::PATCH, path, id, handler)
+    }
+
+    /// A route that is asked with DELETE.
+    pub fn delete<F, Args>(path: &'static str, id: &'static str, handler: F) -> Self
+    where
+        F: Handler<Args>,
+        Args: FromRequest + 'static,
+        F::Output: Responder + 'static,
+    {
+        Self::new(Method::DELETE, path, id, handler)
     }
 
     /// What it does, in a few words and in a few sentences.
