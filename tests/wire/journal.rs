@@ -47,6 +47,43 @@ async fn upload(
 }
 
 #[tokio::test]
+async fn the_bytes_of_a_recorded_artifact_are_those_that_were_recorded() {
+    let site = Site::new().await;
+    let gateway = site.gateway().await;
+    let buyer = site.buyer(&gateway);
+    let job = buyer.submit_noop().await;
+    let mut mac = site.device(&gateway, "mac").await.connect(&gateway).await;
+    let (offer, output) = mac.lease_and_upload(&gateway, b"the result").await;
+    let granted = mac.ask(grant(&offer, "encoder.log", "put")).await;
+    let GatewayFrame::Granted {
+        url, object_key, ..
+    } = granted
+    else {
+        panic!("{granted:?}");
+    };
+    // Until it is recorded, it may be written again.
+    assert_eq!(
+        gateway.put(&url, b"a draft").await.status(),
+        StatusCode::CREATED
+    );
+    assert_eq!(
+        gateway.put(&url, b"all went well").await.status(),
+        StatusCode::CREATED
+    );
+    let named = artifact(&offer, "encoder.log", &object_key, b"all went well");
+    assert_eq!(stored(&mac.ask(named).await), (false, true));
+    let other = gateway.put(&url, b"all went ill!").await;
+    assert_eq!(other.status(), StatusCode::UNPROCESSABLE_ENTITY);
+    let same = gateway.put(&url, b"all went well").await;
+    assert_eq!(same.status(), StatusCode::CREATED);
+    mac.ask(commit(&offer, &output)).await;
+    let artifacts = buyer.get(&format!("/v1/jobs/{job}/artifacts")).await.1;
+    let url = artifacts["artifacts"][0]["url"].as_str().expect("a link");
+    let bytes = gateway.get(url).await.bytes().await.unwrap();
+    assert_eq!(bytes, b"all went well"[..]);
+}
+
+#[tokio::test]
 async fn events_and_artifacts_are_stored_repeated_and_shown_to_the_buyer() {
     let site = Site::new().await;
     let gateway = site.gateway().await;

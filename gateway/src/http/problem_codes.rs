@@ -86,7 +86,7 @@ problem_codes! {
         "The upload exists, but its bytes have not arrived. PUT the file to the upload's `url` and complete the upload first.";
     /// The file is not the one that was declared.
     UploadMismatch = "upload_mismatch", UNPROCESSABLE_ENTITY, false, "The file is not the declared one",
-        "Other bytes came than those whose `sha256` the upload was made for. Send the right ones, or make a new upload.";
+        "Other bytes came than those whose `sha256` the upload was made for, or under which an artifact was recorded. Send the right ones, or make a new upload.";
     /// The attempt's grant is closed.
     GrantClosed = "grant_closed", CONFLICT, false, "The attempt can no longer write this",
         "The attempt has committed or ended, so nothing more is taken from it. Drop the work.";

@@ -33,6 +33,11 @@ pub fn attempt_artifact(job: JobId, attempt: AttemptId, epoch: i64, name: &str) 
     format!("artifacts/{job}.{attempt}.{epoch}.{name}")
 }
 
+/// Whether a key is that of a named artifact.
+pub fn is_artifact(key: &str) -> bool {
+    key.starts_with("artifacts/")
+}
+
 /// The copy of an attempt's output that is verified, and served if it is good. In a bucket it is
 /// below this key.
 pub fn verified_copy(job: JobId, attempt: AttemptId, verification_epoch: i64) -> String {

@@ -32,6 +32,9 @@ fn no_two_objects_have_the_same_name() {
     ];
     assert_eq!(BTreeSet::from(keys.clone()).len(), keys.len(), "{keys:?}");
     assert!(keys[0].contains(&upload.to_string()));
+    for (at, key) in keys.iter().enumerate() {
+        assert_eq!(artifact_key::is_artifact(key), at >= 8, "{key}");
+    }
     for key in [&keys[2], &keys[5], &keys[8]] {
         assert!(key.contains(&job.to_string()) && key.contains(&attempt.to_string()));
     }

@@ -5,11 +5,13 @@
 //! agent's hands and its lease lives, so that nothing is put under an attempt that has committed,
 //! ended or expired; and the clock is not behind its mark, for then nobody knows. The rename is
 //! the one piece of I/O that a lock is held over: it is a single system call on one file system, and
-//! the point of the lock is that no commit can come between check and rename.
+//! the point of the lock is that no commit can come between check and rename. An artifact that was
+//! recorded already takes only the bytes that were recorded.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use fencepost_domain::artifact_key;
 use fencepost_domain::clock::ClockReading;
 use fencepost_domain::ids::{AttemptId, UploadId};
 
@@ -27,7 +29,7 @@ pub enum Placed {
     Done,
     /// The attempt is not its agent's any more, or the upload was complete already.
     Closed,
-    /// They are not the ones that the buyer declared; the upload is still open.
+    /// They are not the ones that were declared or recorded; those may still be sent.
     Differs,
     /// The clock is behind its mark by this much; nothing was put anywhere.
     ClockRegressed(Duration),
@@ -83,6 +85,8 @@ impl Store {
 pub struct OutputPlacing {
     /// The attempt whose output it is.
     pub attempt: AttemptId,
+    /// Where it goes, and its digest, if it is a named artifact.
+    artifact: Option<(String, [u8; 32])>,
     place: Arc<Placing>,
 }
 
@@ -91,8 +95,20 @@ impl OutputPlacing {
     pub fn new(attempt: AttemptId, place: PlaceFile) -> Self {
         Self {
             attempt,
+            artifact: None,
             place: Arc::new(Placing::todo(place)),
         }
+    }
+
+    /// The same for bytes with that digest that go to `key`, which may be an artifact's.
+    pub fn at(mut self, key: String, sha256: [u8; 32]) -> Self {
+        self.artifact = artifact_key::is_artifact(&key).then_some((key, sha256));
+        self
+    }
+
+    fn is_among(&self, keys: &[String]) -> bool {
+        let mine = self.artifact.as_ref();
+        mine.is_some_and(|(key, _)| keys.contains(key))
     }
 }
 
@@ -170,12 +186,42 @@ impl Transaction for PlaceAttemptOutput {
             let mut open = rows.iter().filter(|row| row.open == Some(true));
             open.any(|row| row.id == Some(attempt.0))
         };
+        let recorded = self.recorded_otherwise(tx).await?;
         let placed = self.outputs.iter().map(|one| match regressed_by {
             _ if !is_open(one.attempt) => Placed::Closed,
+            _ if one.is_among(&recorded) => Placed::Differs,
             Some(by) => Placed::ClockRegressed(by),
             None => one.place.once(),
         });
         Ok(placed.collect())
+    }
+}
+
+impl PlaceAttemptOutput {
+    /// The keys of artifacts that were recorded with other bytes. Whoever records one locks the attempt,
+    /// as the caller has.
+    async fn recorded_otherwise(&self, tx: &mut Tx) -> Result<Vec<String>, StoreError> {
+        let artifacts = self.outputs.iter().filter_map(|one| {
+            let (key, sha256) = one.artifact.as_ref()?;
+            Some((one.attempt.0, key.clone(), sha256.to_vec()))
+        });
+        let (ids, (keys, digests)): (Vec<_>, (Vec<_>, Vec<_>)) = artifacts
+            .map(|(id, key, digest)| (id, (key, digest)))
+            .unzip();
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let found = sqlx::query_scalar!(
+            r#"-- place_attempt_output: recorded otherwise
+            select i.key as "key!"
+            from unnest($1::uuid[], $2::text[], $3::bytea[]) as i(attempt_id, key, sha256)
+            join attempt_artifacts r on r.attempt_id = i.attempt_id and r.object_key = i.key
+            where r.sha256 <> i.sha256"#,
+            &ids,
+            &keys,
+            &digests
+        );
+        Ok(found.fetch_all(&mut **tx).await?)
     }
 }
 

@@ -127,7 +127,7 @@ async fn place(state: &AppState, grant: &Grant, staged: Staged) -> Result<(), Pr
     let file: PlaceFile = Box::new(move || staged.place());
     let placed = match grant.holder {
         Holder::Attempt(attempt) => {
-            let output = OutputPlacing::new(attempt, file);
+            let output = OutputPlacing::new(attempt, file).at(grant.key.clone(), stored.sha256);
             state.actors.shared().place.call(output).await?
         }
         Holder::Upload(upload) => {
@@ -139,7 +139,7 @@ async fn place(state: &AppState, grant: &Grant, staged: Staged) -> Result<(), Pr
     match (placed, grant.holder) {
         (Placed::Done, _) => Ok(()),
         (Placed::Differs, _) => {
-            let detail = "these are not the bytes whose sha256 was declared";
+            let detail = "these are not the bytes whose sha256 was declared or recorded";
             Err(Problem::new(ProblemCode::UploadMismatch, detail))
         }
         (Placed::Closed, Holder::Upload(_)) => {
