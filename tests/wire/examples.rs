@@ -103,3 +103,58 @@ async fn the_typescript_example_works() {
     example.arg(script);
     works(example).await;
 }
+
+/// Starts an example that receives webhooks, and has the end of a job told to it.
+async fn hears(mut example: Command) {
+    let site = Site::new().await;
+    let gateway = site.gateway_for_webhooks().await;
+    let buyer = site.buyer(&gateway);
+    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let port = free.local_addr().expect("it is bound").port();
+    drop(free);
+    let (_, secret) = buyer.endpoint(&format!("http://127.0.0.1:{port}/")).await;
+    example
+        .arg(port.to_string())
+        .env("WEBHOOK_SECRET", secret)
+        .stdin(Stdio::null());
+    let receiver = Process::start(&mut example, &site.folder.path().join("receiver.log"));
+    until("it listens", || async {
+        receiver.log().contains("listening")
+    })
+    .await;
+    let forged = gateway.client.post(format!("http://127.0.0.1:{port}/"));
+    let forged = forged
+        .header("webhook-id", "x")
+        .header("webhook-timestamp", "1");
+    let forged = forged
+        .header("webhook-signature", "v1,AAAA")
+        .body("{}")
+        .send()
+        .await;
+    assert_eq!(forged.expect("it answers").status(), 400);
+    let job = buyer.submit_and_cancel().await;
+    until("it is told", || async {
+        receiver.log().contains(&format!("job.cancelled {job}"))
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_python_receiver_believes_what_is_signed_and_nothing_else() {
+    let Some(python) = prepared("venv/bin/python") else {
+        return;
+    };
+    let mut example = Command::new(python);
+    example.arg(root().join("docs/examples/receive_webhook.py"));
+    hears(example).await;
+}
+
+#[tokio::test]
+async fn the_typescript_receiver_believes_what_is_signed_and_nothing_else() {
+    let Some(script) = prepared("ts/receive_webhook.js") else {
+        return;
+    };
+    let mut example = Command::new("node");
+    example.arg(script);
+    hears(example).await;
+}
