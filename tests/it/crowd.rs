@@ -21,20 +21,26 @@ async fn when_buyers_hold_all_connections_others_are_told_at_once_and_leases_go_
         ..StoreSettings::default()
     };
     let store = Store::open(world.db.url(), settings).expect("the URL is readable");
+    // An upload counts against the org's quota, so it would wait too.
+    let mut jobs = Vec::new();
+    for _ in 0..4 {
+        jobs.push(world.new_job().await);
+    }
     // Every submit of the org waits for its account, and holds a connection while it does.
     let account = format!(
         "select 1 from org_accounts where org_id = '{}' for update",
         world.org
     );
     let blocker = Blocker::hold(&world.db, &account).await;
+    let late = jobs.pop().expect("four were made");
     let mut crowd = Vec::new();
-    for _ in 0..3 {
-        let (store, job) = (store.clone(), world.new_job().await);
+    for job in jobs {
+        let store = store.clone();
         crowd.push(tokio::spawn(async move { store.submit_job(job).await }));
     }
     blocker.until_waiting(&world.db, 3).await;
 
-    let one_more = store.submit_job(world.new_job().await).await;
+    let one_more = store.submit_job(late).await;
     assert!(matches!(one_more, Err(StoreError::Busy)), "{one_more:?}");
     let reader = store.balance(world.org).await;
     assert!(matches!(reader, Err(StoreError::Busy)), "{reader:?}");
