@@ -11,7 +11,7 @@ mod order;
 
 use std::collections::{HashMap, HashSet};
 
-use fencepost_domain::ids::{JobId, UploadId};
+use fencepost_domain::ids::JobId;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
