@@ -165,3 +165,15 @@ async fn networks_and_keys_of_webhooks_that_are_none_are_refused_and_open_networ
     let closed = site.gateway().await;
     assert!(!closed.process.log().contains("egress"));
 }
+
+#[tokio::test]
+async fn an_address_that_is_taken_is_refused_in_one_line() {
+    let site = Site::new().await;
+    let gateway = site.gateway().await;
+    let taken = format!("127.0.0.1:{}", gateway.port());
+    let said = refuses(&site, &[("http.bind", &taken)], &[]).await;
+    assert!(
+        said.contains("http.bind: cannot listen on") && !said.contains("panicked"),
+        "{said}"
+    );
+}

@@ -26,7 +26,7 @@ pub use signals::until_told_to_stop;
 use crate::config::{ArtifactsKind, Config, ConfigError, LeasesConfig, VerifierConfig};
 use crate::http::limit::Limits;
 use crate::http::state::AppState;
-use servers::{Running, start_admin, start_api};
+use servers::{Running, listen, start_admin, start_api};
 
 /// Why a gateway cannot run.
 #[derive(Debug, thiserror::Error)]
@@ -74,6 +74,8 @@ impl Gateway {
 
     /// The same on a store that was opened already.
     pub async fn start_on(config: Config, store: Store) -> Result<Self, AppError> {
+        let api = listen("http.bind", config.http.bind)?;
+        let admin = listen("admin.bind", config.admin.bind)?;
         let metrics = crate::telemetry::metrics()?;
         store.check_schema().await?;
         store.begin_gateway().await?;
@@ -103,8 +105,8 @@ impl Gateway {
             pairing: Arc::default(),
             readings: Arc::default(),
         };
-        let api = start_api(&state)?;
-        let admin = start_admin(&state, metrics)?;
+        let api = start_api(&state, api)?;
+        let admin = start_admin(&state, admin, metrics)?;
         tracing::info!(http = %api.address(), admin = %admin.address(), "the gateway is up");
         Ok(Self { state, api, admin })
     }

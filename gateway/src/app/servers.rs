@@ -1,7 +1,7 @@
 //! The two HTTP servers: the API, and what operators look at.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
 use actix_web::dev::ServerHandle;
@@ -54,8 +54,14 @@ impl Running {
     }
 }
 
+/// Takes an address before anything runs that would have to be stopped again; nobody is answered yet.
+/// `key` is what a refusal calls it.
+pub(super) fn listen(key: &'static str, address: SocketAddr) -> Result<TcpListener, AppError> {
+    TcpListener::bind(address).map_err(|error| cannot_listen(key, address, error))
+}
+
 /// Starts the API for buyers and agents.
-pub(super) fn start_api(state: &AppState) -> Result<Running, AppError> {
+pub(super) fn start_api(state: &AppState, listener: TcpListener) -> Result<Running, AppError> {
     let config = &state.config.http;
     let data = web::Data::new(state.clone());
     let server = HttpServer::new(move || {
@@ -69,7 +75,7 @@ pub(super) fn start_api(state: &AppState) -> Result<Running, AppError> {
     .client_request_timeout(HEAD)
     .shutdown_timeout(LAST_REQUESTS_SECONDS)
     .disable_signals()
-    .bind(config.bind)
+    .listen(listener)
     .map_err(|error| cannot_listen("http.bind", config.bind, error))?;
     let address = server.addrs().first().copied().unwrap_or(config.bind);
     let server = server.run();
@@ -83,6 +89,7 @@ pub(super) fn start_api(state: &AppState) -> Result<Running, AppError> {
 /// Starts the listener for operators' machines.
 pub(super) fn start_admin(
     state: &AppState,
+    listener: TcpListener,
     metrics: PrometheusHandle,
 ) -> Result<Running, AppError> {
     let bind = state.config.admin.bind;
@@ -97,7 +104,7 @@ pub(super) fn start_admin(
     .client_request_timeout(HEAD)
     .shutdown_timeout(1)
     .disable_signals()
-    .bind(bind)
+    .listen(listener)
     .map_err(|error| cannot_listen("admin.bind", bind, error))?;
     let address = server.addrs().first().copied().unwrap_or(bind);
     let server = server.run();
