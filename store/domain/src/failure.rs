@@ -58,7 +58,7 @@ failure_codes! {
     RuntimeExceeded = "runtime_exceeded",
     /// Job only: nobody accepted its offers.
     Undeliverable = "undeliverable",
-    /// Job only: not finished before its admission deadline.
+    /// Job only: not started (again) before its admission deadline.
     DeadlineExceeded = "deadline_exceeded",
 }
 

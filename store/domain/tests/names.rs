@@ -32,6 +32,8 @@ fn no_two_objects_have_the_same_name() {
     ];
     assert_eq!(BTreeSet::from(keys.clone()).len(), keys.len(), "{keys:?}");
     assert!(keys[0].contains(&upload.to_string()));
+    let incoming = artifact_key::incoming_upload(upload);
+    assert_eq!(incoming, format!("incoming/{upload}"));
     for (at, key) in keys.iter().enumerate() {
         assert_eq!(artifact_key::is_artifact(key), at >= 8, "{key}");
     }

@@ -71,7 +71,7 @@ impl Transaction for TendQueue {
         let ends: Vec<_> = overdue
             .iter()
             .map(|row| Finish::job_alone(row, next))
-            .map(|end| end.message("the job was not finished before its admission deadline"))
+            .map(|end| end.message("no Mac could start the job before its admission deadline"))
             .collect();
         finish(tx, now, ends).await?;
         Ok(QueueReport {

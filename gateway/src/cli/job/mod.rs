@@ -32,8 +32,8 @@ use screen::Screen;
 const EXIT_CODES: &str = "\
 Exit codes:
   0    the job succeeded, or what was asked for was done
-  1    something on this machine: a file, a full disk, a download that is not what was promised
-  2    refused: wrong usage, no such job, not enough credit, a file that exists already
+  1    something on this machine: a full disk, a download that is not what was promised
+  2    refused: wrong usage, no such job or file, not enough credit, a file that exists already
   3    the job failed
   4    the job was cancelled
   5    the gateway could not be reached, or was in trouble, for longer than --patience
