@@ -140,6 +140,23 @@ mod tests {
     };
 
     #[test]
+    fn every_kind_of_posting_is_read_back_and_moves_what_it_says() {
+        let kinds = [
+            ("credit", (7, 0)),
+            ("hold", (-7, 7)),
+            ("capture_provider", (0, -7)),
+            ("capture_platform", (0, -7)),
+            ("release", (7, -7)),
+        ];
+        for (kind, (word, effect)) in PostingKind::ALL.into_iter().zip(kinds) {
+            assert_eq!(kind.as_str(), word);
+            assert_eq!(PostingKind::parse(word), Some(kind));
+            assert_eq!(kind.effect(7), effect, "{word}");
+        }
+        assert_eq!(PostingKind::parse("gift"), None);
+    }
+
+    #[test]
     fn every_started_minute_counts() {
         assert_eq!(TERMS.price_micros(0.0), 1_000);
         assert_eq!(TERMS.price_micros(0.1), 1_500);
