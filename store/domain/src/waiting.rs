@@ -87,6 +87,22 @@ mod tests {
     }
 
     #[test]
+    fn every_reason_has_the_word_that_buyers_are_told() {
+        let reasons = [
+            Waiting::OrgLimit { live: 2, limit: 2 },
+            Waiting::NoCapableDevice {
+                missing: Vec::new(),
+                away: 0,
+            },
+            Waiting::Paused,
+            Waiting::NoFreeSlot,
+        ];
+        let words = reasons.map(|reason| reason.as_str());
+        let expected = ["org_limit", "no_capable_device", "paused", "no_free_slot"];
+        assert_eq!(words, expected);
+    }
+
+    #[test]
     fn what_stands_in_the_way_first_is_the_reason() {
         assert_eq!(Waiting::decide(free()), None);
         let mut facts = free();

@@ -26,6 +26,13 @@ fn the_table_is_walked_to_its_end_and_chance_adds_at_most_a_tenth() {
 }
 
 #[test]
+fn the_longest_times_are_those_that_buyers_are_told() {
+    assert_eq!(LONGEST_WAIT, Duration::from_hours(24));
+    assert_eq!(LONGEST_REST, Duration::from_hours(1));
+    assert_eq!(GIVE_UP_AFTER, Duration::from_hours(120));
+}
+
+#[test]
 fn only_answers_of_success_deliver_and_only_gone_means_gone() {
     let plain = Verdict::Failed {
         wait: None,
