@@ -51,7 +51,7 @@ pub(crate) fn judge(
         job_id: claim.job.0,
         device_id: claim.device.0,
         epoch: claim.epoch,
-        digest: token.filter(|_| operation.needs_token()).map(hex),
+        digest: token.filter(|_| operation.needs_token()).map(hex_digest),
         from: statuses(operation),
         must_be_live: true,
         unpresented_claim: None,
@@ -126,18 +126,6 @@ fn statuses(operation: Operation) -> Vec<&'static str> {
 }
 
 /// A digest as it is given to SQL inside JSON.
-pub(crate) fn hex(digest: &CommitTokenDigest) -> String {
-    hex_bytes(digest.as_bytes())
-}
-
-/// Bytes as lower-case hexadecimal.
-pub(crate) fn hex_bytes(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes
-        .iter()
-        .fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-            // Writing to a String cannot fail.
-            let _ = write!(text, "{byte:02x}");
-            text
-        })
+pub(crate) fn hex_digest(digest: &CommitTokenDigest) -> String {
+    hex::encode(digest.as_bytes())
 }

@@ -6,8 +6,6 @@ use fencepost_domain::commit_token::{CommitToken, TOKEN_BYTES};
 use rand::TryRng as _;
 use sha2::{Digest as _, Sha256};
 
-use crate::fence::hex_bytes;
-
 /// A credential in plain text, on its way to the one who asked for it. Shows nothing in `Debug`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credential(String);
@@ -15,7 +13,7 @@ pub struct Credential(String);
 impl Credential {
     /// A new credential that begins with `prefix` (such as `fp_live_`).
     pub fn mint(prefix: &str) -> Self {
-        Self(format!("{prefix}{}", hex_bytes(&entropy::<24>())))
+        Self(format!("{prefix}{}", hex::encode(entropy::<24>())))
     }
 
     /// A credential that somebody presented.

@@ -138,12 +138,7 @@ impl Names {
     pub(crate) fn token_of(&self, at: Key, hexadecimal: &str) -> Option<i64> {
         let mut known = self.tokens.iter().filter(|((of, _), _)| *of == at);
         known
-            .find(|(_, digest)| hex(digest.as_bytes()) == hexadecimal)
+            .find(|(_, digest)| hex::encode(digest.as_bytes()) == hexadecimal)
             .map(|((_, token), _)| *token)
     }
-}
-
-/// As Postgres says bytes in hexadecimal.
-pub(crate) fn hex(bytes: &[u8; 32]) -> String {
-    bytes.map(|byte| format!("{byte:02x}")).concat()
 }

@@ -15,7 +15,7 @@ use fencepost_tests::{Clock, World};
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 
 use crate::call::{Answer, Call};
-use crate::names::{Names, hex};
+use crate::names::Names;
 use crate::planted::Planted;
 use crate::reference::{BEGIN, View};
 use crate::rows::{self, HELPERS};
@@ -142,7 +142,7 @@ impl Site {
                      disconnected_at = null, instance_id = null, provider_id = '{}',
                      token_digest = '\\x{}' where id = '{device}';",
                 self.owners[0],
-                hex(&credential.digest())
+                hex::encode(credential.digest())
             ));
             devices.push((*device, credential));
         }

@@ -331,9 +331,7 @@ async fn outputs(url: &str) -> Vec<(String, String)> {
 
 /// SHA-256 in lower-case hexadecimal.
 pub fn hex_sha256(bytes: &[u8]) -> String {
-    let digest = Sha256::digest(bytes);
-    let pairs: Vec<String> = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-    pairs.concat()
+    hex::encode(Sha256::digest(bytes))
 }
 
 /// One running gateway. Killed when dropped.

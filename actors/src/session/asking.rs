@@ -2,6 +2,7 @@
 
 use fencepost_domain::failure::FailureCode;
 use fencepost_domain::fencing::LeaseClaim;
+use fencepost_domain::sha256;
 use fencepost_protocol::{AgentFrame, OutputDeclaration};
 use fencepost_store::tx::begin_verification::{CommitRequest, DeclaredOutput};
 use fencepost_store::tx::end_by_agent::{AgentEnd, AgentEndKind};
@@ -94,7 +95,7 @@ fn record_of(frame: AgentFrame, claim: LeaseClaim) -> Result<OperationKind, &'st
             token: commit_token.digest(),
             name,
             object_key,
-            sha256: parse_hex(&sha256)
+            sha256: sha256::parse(&sha256)
                 .ok_or("sha256 must be 64 hexadecimal digits in lower case")?,
             size_bytes: i64::try_from(size_bytes).map_err(|_| "size_bytes is too large")?,
         })),
@@ -139,7 +140,7 @@ fn end_of(frame: AgentFrame) -> Result<AgentEndKind, &'static str> {
 }
 
 fn declared(output: OutputDeclaration) -> Result<DeclaredOutput, &'static str> {
-    let sha256 = parse_hex(&output.sha256)
+    let sha256 = sha256::parse(&output.sha256)
         .ok_or("output.sha256 must be 64 hexadecimal digits in lower case")?;
     let size_bytes =
         i64::try_from(output.size_bytes).map_err(|_| "output.size_bytes is too large")?;
@@ -148,21 +149,4 @@ fn declared(output: OutputDeclaration) -> Result<DeclaredOutput, &'static str> {
         sha256,
         size_bytes,
     })
-}
-
-fn parse_hex(text: &str) -> Option<[u8; 32]> {
-    let digit = |c: u8| match c {
-        b'0'..=b'9' => Some(c - b'0'),
-        b'a'..=b'f' => Some(c - b'a' + 10),
-        _ => None,
-    };
-    let pairs: Option<Vec<u8>> = text
-        .as_bytes()
-        .chunks(2)
-        .map(|pair| match pair {
-            [high, low] => Some(digit(*high)? << 4 | digit(*low)?),
-            _ => None,
-        })
-        .collect();
-    pairs?.try_into().ok()
 }

@@ -40,7 +40,7 @@ fn read(path: &Path, live: &LeaseWatch) -> Result<Digest, StepError> {
         match file.read(&mut buffer).map_err(trouble)? {
             0 => {
                 return Ok(Digest {
-                    sha256: hex(&hasher.finalize()),
+                    sha256: hex::encode(hasher.finalize()),
                     size_bytes,
                 });
             }
@@ -50,16 +50,4 @@ fn read(path: &Path, live: &LeaseWatch) -> Result<Digest, StepError> {
             }
         }
     }
-}
-
-/// Lower-case hexadecimal.
-pub fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes
-        .iter()
-        .fold(String::with_capacity(bytes.len() * 2), |mut out, byte| {
-            // Writing to a String cannot fail.
-            let _ = write!(out, "{byte:02x}");
-            out
-        })
 }

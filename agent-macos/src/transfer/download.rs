@@ -12,7 +12,6 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use url::Url;
 
-use super::digest::hex;
 use super::link::Link;
 use super::{Network, StepError, TryError, refused, unanswered, with_retries, without_address};
 
@@ -113,7 +112,7 @@ fn write(mut file: File, mut incoming: mpsc::Receiver<Bytes>) -> io::Result<Stri
         hasher.update(&chunk);
         file.write_all(&chunk)?;
     }
-    Ok(hex(&hasher.finalize()))
+    Ok(hex::encode(hasher.finalize()))
 }
 
 fn cannot_keep(error: &io::Error) -> TryError {

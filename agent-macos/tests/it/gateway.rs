@@ -126,7 +126,7 @@ async fn clip(seconds: u32) -> Vec<u8> {
 }
 
 pub(crate) fn sha256(bytes: &[u8]) -> String {
-    fencepost_agent::transfer::digest::hex(&Sha256::digest(bytes))
+    hex::encode(Sha256::digest(bytes))
 }
 
 async fn serve(stream: TcpStream, objects: Objects, sessions: mpsc::Sender<Session>) {

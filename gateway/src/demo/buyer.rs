@@ -161,7 +161,7 @@ impl Buyer {
         }
         file.sync_all().await?;
         Ok(Output {
-            sha256: hex(&digest.finalize()),
+            sha256: hex::encode(digest.finalize()),
             size_bytes,
         })
     }
@@ -205,13 +205,4 @@ async fn expect_success(what: &str, answer: Response) -> Result<Response, DemoEr
     Err(DemoError::stuck(format!(
         "{what} was answered with {status}: {problem}"
     )))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        // Writing to a String cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }

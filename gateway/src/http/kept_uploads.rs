@@ -1,6 +1,5 @@
 //! `GET` and `DELETE /v1/uploads/{upload}`: whether a file is there, until when, and giving it up.
 
-use actix_web::http::Method;
 use actix_web::{HttpResponse, web};
 use fencepost_domain::ids::UploadId;
 use fencepost_store::tx::delete_upload::UploadDeleted;
@@ -48,7 +47,7 @@ pub(in crate::http) fn get_operation() -> Operation {
 /// `DELETE /v1/uploads/{upload}`.
 pub(in crate::http) fn delete_operation() -> Operation {
     let path = "/v1/uploads/{upload}";
-    Operation::new(Method::DELETE, path, "delete_upload", delete)
+    Operation::delete(path, "delete_upload", delete)
         .says(
             "Delete a file that you sent",
             "It is no input any more, at once, and its bytes are deleted soon. May be repeated.",

@@ -26,6 +26,7 @@ pub mod period;
 pub mod replay;
 pub mod retention;
 pub mod service;
+pub mod sha256;
 pub mod supersede;
 pub mod text;
 pub mod verification;

@@ -31,7 +31,7 @@ pub struct Stored {
 impl Stored {
     /// The digest in lower-case hexadecimal.
     pub fn sha256_hex(&self) -> String {
-        crate::fence::hex_bytes(&self.sha256)
+        hex::encode(self.sha256)
     }
 }
 

@@ -21,7 +21,7 @@ use super::once::{Asked, Once, Outcome, Repeatable, RequestKey};
 use super::{Refusal, content_digest, in_turns};
 use crate::artifacts::OpenUpload;
 use crate::error::StoreError;
-use crate::fence::{WhereFacts, hex, hex_bytes, judge};
+use crate::fence::{WhereFacts, hex_digest, judge};
 use crate::finalized::{Ended, FinalizedAttempt};
 pub use crate::rows::Declared as DeclaredOutput;
 use crate::rows::{Declared, FinalAnswer, Pair, lock_pairs};
@@ -273,10 +273,10 @@ fn decide_commit(tx: &Tx, pair: &Pair, one: &CommitRequest, clock: ClockReading)
     let accept = Accept {
         facts,
         final_epoch: answer.epoch,
-        final_digest: hex(&answer.digest),
-        final_content: hex_bytes(&answer.content),
+        final_digest: hex_digest(&answer.digest),
+        final_content: hex::encode(answer.content),
         declared_key: one.output.object_key.clone(),
-        declared_sha256: hex_bytes(&one.output.sha256),
+        declared_sha256: hex::encode(one.output.sha256),
         declared_size_bytes: one.output.size_bytes,
     };
     (verify(pair, one), Some(accept), None)

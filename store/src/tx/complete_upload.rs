@@ -1,10 +1,12 @@
 //! What a buyer sent to a bucket becomes an upload.
 //!
-//! Locks: the org's ledger account, then the upload. Checks: it is not complete yet, and not so old that what lies beside it may be
-//! cleared away. Writes: which copy it is, and what was read in it. The copy was made and read
-//! before, with no lock held; the first one to be written down is the upload for ever.
+//! Locks: the org's ledger account, then the upload. Checks: it is not complete yet, not deleted, and
+//! not so old that what lies beside it may be cleared away. Writes: which copy it is, and what was read
+//! in it. The copy was made and read before, with no lock held; the first one to be written down is
+//! the upload for ever.
 
 use fencepost_domain::ids::{OrgId, UploadId};
+use time::OffsetDateTime;
 
 use super::place_output::lock_account;
 use super::submit_job::QuotaReached;
@@ -107,7 +109,7 @@ impl Transaction for CompleteUpload {
             ), clock as materialized (
                 select authority_now() as now from (select count(*) from u) it_is_locked
             )
-            select u.object_key, u.size_bytes, u.sha256, 
+            select u.object_key, u.size_bytes, u.sha256, clock.now as "now!",
                 (u.complete_by > clock.now and u.deleted_at is null) as "is_open?"
             from u, clock"#,
             self.upload.0
@@ -123,7 +125,7 @@ impl Transaction for CompleteUpload {
             Some(before) => Ok(Completed::Before(before)),
             None if row.is_open == Some(true) => match over_quota {
                 Some(full) => Ok(Completed::OverQuota(full)),
-                None => self.write(tx).await,
+                None => self.write(tx, row.now).await,
             },
             None => Ok(Completed::TooLate),
         }
@@ -131,16 +133,17 @@ impl Transaction for CompleteUpload {
 }
 
 impl CompleteUpload {
-    async fn write(&self, tx: &mut Tx) -> Result<Completed, StoreError> {
+    async fn write(&self, tx: &mut Tx, now: OffsetDateTime) -> Result<Completed, StoreError> {
         let written = sqlx::query!(
             r#"-- complete_upload
             update uploads set object_key = $2, size_bytes = $3, sha256 = $4,
-                stored_at = authority_now()
-            where id = $1 and stored_at is null"#,
+                stored_at = $5
+            where id = $1 and stored_at is null and deleted_at is null and complete_by > $5"#,
             self.upload.0,
             self.key,
             i64::try_from(self.found.size_bytes).unwrap_or(i64::MAX),
-            &self.found.sha256[..]
+            &self.found.sha256[..],
+            now
         )
         .execute(&mut **tx)
         .await?

@@ -18,7 +18,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::error::StoreError;
-use crate::fence::{WhereFacts, hex, hex_bytes};
+use crate::fence::{WhereFacts, hex_digest};
 use crate::finalized::Ended;
 use crate::rows::{FinalAnswer, JobRow, Pair};
 use crate::run::Tx;
@@ -151,8 +151,8 @@ impl Finish {
         if let Some(attempt) = &mut self.attempt {
             attempt.final_operation = Some(answer.operation.clone());
             attempt.final_epoch = Some(answer.epoch);
-            attempt.final_digest = Some(hex(&answer.digest));
-            attempt.final_content = Some(hex_bytes(&answer.content));
+            attempt.final_digest = Some(hex_digest(&answer.digest));
+            attempt.final_content = Some(hex::encode(&answer.content));
         }
         self
     }

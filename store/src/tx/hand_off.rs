@@ -17,7 +17,7 @@ use time::OffsetDateTime;
 
 use super::{Refusal, in_turns};
 use crate::error::StoreError;
-use crate::fence::{FenceMode, hex, hex_bytes};
+use crate::fence::{FenceMode, hex_digest};
 use crate::rows::{Pair, lock_pairs};
 use crate::run::{Store, Transaction, Tx};
 
@@ -87,8 +87,8 @@ impl<'a> Row<'a> {
             job_id: one.claim.job.0,
             device_id: one.claim.device.0,
             epoch: one.claim.epoch,
-            digest: hex(&one.token),
-            content: hex_bytes(&content(one)),
+            digest: hex_digest(&one.token),
+            content: hex::encode(content(one)),
             handle: &one.handle,
             retain_micros: if leaked { 0 } else { one.retain_for.micros() },
             leaked,

@@ -1,12 +1,12 @@
 //! Uploaded bytes are put in place.
 //!
-//! Locks: the attempt (or the org's ledger account, which counts bytes, and the upload), while the file
-//! is renamed. Checks: the attempt is still in its
-//! agent's hands and its lease lives, so that nothing is put under an attempt that has committed,
-//! ended or expired; and the clock is not behind its mark, for then nobody knows. The rename is
-//! the one piece of I/O that a lock is held over: it is a single system call on one file system, and
-//! the point of the lock is that no commit can come between check and rename. An artifact that was
-//! recorded already takes only the bytes that were recorded.
+//! Locks: the attempt (or the org's ledger account, which counts bytes, and the upload), while the
+//! file is renamed. Checks: the attempt is still in its agent's hands and its lease lives, so that
+//! nothing is put under an attempt that has committed, ended or expired; and the clock is not
+//! behind its mark, for then nobody knows. The rename is the one piece of I/O that a lock is held
+//! over: it is a single system call on one file system, and the point of the lock is that no commit
+//! can come between check and rename. An artifact that was recorded already takes only the bytes
+//! that were recorded.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -269,7 +269,8 @@ impl PlaceUpload {
         let written = sqlx::query!(
             r#"-- place_upload
             update uploads set size_bytes = $2, sha256 = $3, stored_at = authority_now()
-            where id = $1 and stored_at is null"#,
+            where id = $1 and stored_at is null and deleted_at is null
+                and (declared_sha256 is null or declared_sha256 = $3)"#,
             self.upload.0,
             i64::try_from(self.size_bytes).unwrap_or(i64::MAX),
             &self.sha256[..]

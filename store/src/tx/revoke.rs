@@ -14,7 +14,7 @@ use serde_json::json;
 use super::finish::{Finish, finish};
 use crate::admin::audit::AuditLine;
 use crate::error::StoreError;
-use crate::fence::{WhereFacts, hex};
+use crate::fence::{WhereFacts, hex_digest};
 use crate::finalized::{Ended, FinalizedAttempt};
 use crate::rows::{LockedPairs, Pair, lock_pairs};
 use crate::run::{Store, Transaction, Tx};
@@ -107,7 +107,7 @@ pub(super) async fn keep_leases_for_hello(tx: &mut Tx, device: DeviceId) -> Resu
         .map(|pair| Kept {
             facts: WhereFacts::of_row(&pair.attempt.fence),
             new_epoch: pair.job.epoch_counter + 1,
-            new_digest: hex(&mint_commit_token().digest()),
+            new_digest: hex_digest(&mint_commit_token().digest()),
         })
         .collect();
     write_kept(tx, &kept).await?;

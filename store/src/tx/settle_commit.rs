@@ -14,7 +14,7 @@ use time::OffsetDateTime;
 use super::finish::{Finish, Published, finish};
 use super::in_turns;
 use crate::error::StoreError;
-use crate::fence::{WhereFacts, hex_bytes};
+use crate::fence::WhereFacts;
 use crate::finalized::{Ended, FinalizedAttempt};
 use crate::rows::{LockedPairs, Pair, lock_pairs};
 use crate::run::{Share, Store, Transaction, Tx};
@@ -140,7 +140,7 @@ fn end(pair: &Pair, one: &Settle, now: OffsetDateTime) -> Option<Finish> {
             let output = Published {
                 attempt_id: one.attempt.0,
                 object_key: one.copy_key.clone(),
-                sha256: hex_bytes(&declared.sha256),
+                sha256: hex::encode(declared.sha256),
                 size_bytes: declared.size_bytes,
                 seconds: *duration_seconds,
             };

@@ -18,7 +18,7 @@ use super::replay::{
 };
 pub use super::replay::{JournalAnswer, JournalRefusal};
 use crate::error::StoreError;
-use crate::fence::{WhereFacts, hex, hex_bytes};
+use crate::fence::{WhereFacts, hex_digest};
 use crate::rows::lock_pairs;
 use crate::run::{Store, Transaction, Tx};
 
@@ -83,9 +83,9 @@ impl<'a> Row<'a> {
             presented_epoch: artifact.claim.epoch,
             name: &artifact.name,
             object_key: &artifact.object_key,
-            sha256: hex_bytes(&artifact.sha256),
+            sha256: hex::encode(artifact.sha256),
             size_bytes: artifact.size_bytes,
-            writer: hex(&artifact.token),
+            writer: hex_digest(&artifact.token),
         }
     }
 }

@@ -18,7 +18,7 @@ use super::replay::{
 };
 pub use super::replay::{JournalAnswer, JournalRefusal};
 use crate::error::StoreError;
-use crate::fence::{WhereFacts, hex};
+use crate::fence::{WhereFacts, hex_digest};
 use crate::rows::lock_pairs;
 use crate::run::{Store, Transaction, Tx};
 
@@ -108,7 +108,7 @@ impl<'a> Row<'a> {
             seq: event.seq,
             kind: &event.kind,
             payload: &event.payload,
-            writer: hex(&event.token),
+            writer: hex_digest(&event.token),
         }
     }
 }

@@ -265,14 +265,7 @@ fn output_of(attempt: AttemptId) -> Vec<u8> {
 }
 
 fn sha256_hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    Sha256::digest(bytes)
-        .iter()
-        .fold(String::with_capacity(64), |mut text, byte| {
-            // Writing to a String cannot fail.
-            let _ = write!(text, "{byte:02x}");
-            text
-        })
+    hex::encode(Sha256::digest(bytes))
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use super::JobError;
 use super::api::Api;
 use super::asking::{Patience, Try};
 use super::error::Problem;
-use super::file::{blocking, exists, hash, hex, part_of, put_in_place};
+use super::file::{blocking, exists, hash, part_of, put_in_place};
 use super::screen::Screen;
 use super::view::{Job, Output};
 
@@ -206,7 +206,7 @@ impl<'a> Growing<'a> {
         }
         bar.finish_and_clear();
         self.file.sync_all()?;
-        Ok(hex(&self.digest.clone().finalize()) == self.wanted.sha256)
+        Ok(hex::encode(self.digest.clone().finalize()) == self.wanted.sha256)
     }
 
     /// Takes what an answer brings, but never more than was promised.

@@ -14,7 +14,7 @@ pub(super) async fn digest(path: &Path) -> Result<(String, u64), JobError> {
     let file = path.to_owned();
     let digest = move || {
         let (hasher, size) = hash(&file, u64::MAX)?;
-        Ok((hex(&hasher.finalize()), size))
+        Ok((hex::encode(hasher.finalize()), size))
     };
     let digest = blocking(digest).await;
     digest.map_err(|error: io::Error| JobError::Usage(format!("{}: {error}", path.display())))
@@ -72,15 +72,6 @@ pub(super) fn exists(path: &Path) -> JobError {
         "{} exists already: name another file, or replace it with --force",
         path.display()
     ))
-}
-
-pub(super) fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        // Writing to a String cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 #[cfg(test)]

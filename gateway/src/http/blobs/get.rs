@@ -33,7 +33,7 @@ pub(in crate::http) fn operation() -> Operation {
 
 /// `HEAD /v1/blobs/{link}`.
 pub(in crate::http) fn head_operation() -> Operation {
-    let head = Operation::new(Method::HEAD, "/v1/blobs/{link}", "head_blob", get);
+    let head = Operation::head("/v1/blobs/{link}", "head_blob", get);
     described(head)
         .answers_nothing(200, "How many bytes there are.")
         .with_header("Accept-Ranges")

@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use actix_web::http::Method;
 use actix_web::http::header::CONTENT_LENGTH;
 use actix_web::{HttpRequest, HttpResponse, web};
 use fencepost_store::artifacts::{Direction, Grant, Holder, Staged};
@@ -33,7 +32,7 @@ struct Stored {
 
 /// `PUT /v1/blobs/{link}`.
 pub(in crate::http) fn operation() -> Operation {
-    Operation::new(Method::PUT, "/v1/blobs/{link}", "put_blob", put)
+    Operation::put("/v1/blobs/{link}", "put_blob", put)
         .says(
             "Send bytes to a link",
             "Links come from uploads and from grants. A buyer's upload is written once; what an \

@@ -1,7 +1,6 @@
 //! `DELETE /v1/jobs/{job}/output`: its output and artifacts are given up; the job, its attempts and its
 //! money stay.
 
-use actix_web::http::Method;
 use actix_web::{HttpResponse, web};
 use fencepost_store::tx::delete_files::FilesDeleted;
 
@@ -14,7 +13,7 @@ use crate::http::state::AppState;
 /// `DELETE /v1/jobs/{job}/output`.
 pub(in crate::http) fn operation() -> Operation {
     let path = "/v1/jobs/{job}/output";
-    Operation::new(Method::DELETE, path, "delete_job_output", delete)
+    Operation::delete(path, "delete_job_output", delete)
         .says(
             "Delete what a job made",
             "Its output and artifacts are served no more, at once, and deleted soon. The job, its \

@@ -5,6 +5,7 @@ use actix_web::{FromRequest, HttpRequest, HttpResponse, web};
 use fencepost_domain::commit_token::CommitToken;
 use fencepost_domain::field::FieldError;
 use fencepost_domain::ids::{DeviceId, RequestId};
+use fencepost_domain::sha256;
 use fencepost_protocol::{AgentFrame, LeaseRef};
 use futures_util::FutureExt as _;
 use futures_util::future::LocalBoxFuture;
@@ -115,11 +116,9 @@ pub(super) fn request_id(fields: &mut Fields) -> Result<RequestId, FieldError> {
 }
 
 /// Refuses what is no SHA-256.
-pub(super) fn check_sha256(fields: &Fields, name: &str, sha256: &str) -> Result<(), FieldError> {
-    let is_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
-    if sha256.len() == 64 && sha256.bytes().all(is_hex) {
-        Ok(())
-    } else {
-        Err(fields.complaint(name, "must be 64 hexadecimal digits in lower case"))
+pub(super) fn check_sha256(fields: &Fields, name: &str, text: &str) -> Result<(), FieldError> {
+    match sha256::parse(text) {
+        Some(_) => Ok(()),
+        None => Err(fields.complaint(name, format!("must be {}", sha256::EXPECTED))),
     }
 }

@@ -81,9 +81,30 @@ pub struct Operation {
     pub(super) problems: BTreeMap<u16, Vec<ProblemCode>>,
 }
 
+/// A way to describe routes that are asked with one method, by its name.
+macro_rules! asked_with {
+    ($($name:ident $method:ident)+) => {
+        impl Operation {
+            $(
+                #[doc = concat!("A route that is asked with ", stringify!($method), ".")]
+                pub fn $name<F, Args>(path: &'static str, id: &'static str, handler: F) -> Self
+                where
+                    F: Handler<Args>,
+                    Args: FromRequest + 'static,
+                    F::Output: Responder + 'static,
+                {
+                    Self::new(Method::$method, path, id, handler)
+                }
+            )+
+        }
+    };
+}
+
+asked_with! { get GET post POST put PUT patch PATCH delete DELETE head HEAD }
+
 impl Operation {
     /// A route that is asked with `method`; `id` is its name in generated clients.
-    pub fn new<F, Args>(method: Method, path: &'static str, id: &'static str, handler: F) -> Self
+    fn new<F, Args>(method: Method, path: &'static str, id: &'static str, handler: F) -> Self
     where
         F: Handler<Args>,
         Args: FromRequest + 'static,
@@ -104,46 +125,6 @@ impl Operation {
             problems: BTreeMap::new(),
         };
         operation.refuses(&[ProblemCode::Internal])
-    }
-
-    /// A route that is asked with GET.
-    pub fn get<F, Args>(path: &'static str, id: &'static str, handler: F) -> Self
-    where
-        F: Handler<Args>,
-        Args: FromRequest + 'static,
-        F::Output: Responder + 'static,
-    {
-        Self::new(Method::GET, path, id, handler)
-    }
-
-    /// A route that is asked with POST.
-    pub fn post<F, Args>(path: &'static str, id: &'static str, handler: F) -> Self
-    where
-        F: Handler<Args>,
-        Args: FromRequest + 'static,
-        F::Output: Responder + 'static,
-    {
-        Self::new(Method::POST, path, id, handler)
-    }
-
-    /// A route that is asked with PATCH.
-    pub fn patch<F, Args>(path: &'static str, id: &'static str, handler: F) -> Self
-    where
-        F: Handler<Args>,
-        Args: FromRequest + 'static,
-        F::Output: Responder + 'static,
-    {
-        Self::new(Method::PATCH, path, id, handler)
-    }
-
-    /// A route that is asked with DELETE.
-    pub fn delete<F, Args>(path: &'static str, id: &'static str, handler: F) -> Self
-    where
-        F: Handler<Args>,
-        Args: FromRequest + 'static,
-        F::Output: Responder + 'static,
-    {
-        Self::new(Method::DELETE, path, id, handler)
     }
 
     /// What it does, in a few words and in a few sentences.

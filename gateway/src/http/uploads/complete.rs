@@ -122,7 +122,7 @@ fn not_sent(in_bucket: bool) -> Problem {
     let detail = if in_bucket {
         "nothing was sent to the link in time: make a new upload"
     } else {
-        "nothing was sent to the link yet; what is sent there is complete at once"
+        "the file is not here: PUT it to the upload's url first, and ask again when that has answered 201"
     };
     Problem::new(ProblemCode::UploadIncomplete, detail)
 }

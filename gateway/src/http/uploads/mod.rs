@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use fencepost_domain::ids::UploadId;
+use fencepost_domain::sha256;
 use fencepost_store::admin::NewUpload;
 use fencepost_store::artifacts::checksum_header;
 use schemars::JsonSchema;
@@ -126,31 +127,12 @@ async fn create(
 }
 
 fn digest(fields: &mut Fields) -> Result<Option<[u8; 32]>, Problem> {
-    let expected = "a SHA-256 in 64 lower-case hexadecimal digits";
-    let Some(text) = fields.optional::<String>("sha256", expected)? else {
+    let Some(text) = fields.optional::<String>("sha256", sha256::EXPECTED)? else {
         return Ok(None);
     };
-    let digits = text.bytes().map(|byte| match byte {
-        b'0'..=b'9' => Some(byte - b'0'),
-        b'a'..=b'f' => Some(byte - b'a' + 10),
-        _ => None,
-    });
-    let digits: Option<Vec<u8>> = digits.collect();
-    let bytes: Option<[u8; 32]> = digits
-        .filter(|digits| digits.len() == 64)
-        .and_then(|digits| {
-            let bytes: Vec<u8> = digits
-                .chunks(2)
-                .map(|pair| pair[0] << 4 | pair[1])
-                .collect();
-            bytes.try_into().ok()
-        });
-    match bytes {
-        Some(sha256) => Ok(Some(sha256)),
-        None => Err(fields
-            .complaint("sha256", format!("must be {expected}"))
-            .into()),
-    }
+    let digest = sha256::parse(&text);
+    let problem = || fields.complaint("sha256", format!("must be {}", sha256::EXPECTED));
+    Ok(Some(digest.ok_or_else(problem)?))
 }
 
 /// The link, and the headers that must be sent with it.

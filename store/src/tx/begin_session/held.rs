@@ -11,7 +11,7 @@ use time::OffsetDateTime;
 use super::super::finish::Finish;
 use super::{BeginSession, Held, ResumedLease};
 use crate::error::StoreError;
-use crate::fence::{WhereFacts, hex};
+use crate::fence::{WhereFacts, hex_digest};
 use crate::rows::{LockedPairs, Pair, sql_time};
 use crate::run::Tx;
 
@@ -118,19 +118,19 @@ impl BeginSession {
                 device_id: held.claim.device.0,
                 epoch: fence.epoch,
                 digest: if twice {
-                    fence.digest.as_ref().map(hex)
+                    fence.digest.as_ref().map(hex_digest)
                 } else {
-                    Some(hex(&held.token))
+                    Some(hex_digest(&held.token))
                 },
                 must_be_live: true,
                 ..WhereFacts::of_row(fence)
             },
             replaced_epoch: held.claim.epoch,
-            replaced_digest: hex(&held.token),
+            replaced_digest: hex_digest(&held.token),
             resumes: pair.attempt.resumes + i32::from(!twice),
             session: self.hello.session.0,
             new_epoch: epoch,
-            new_digest: hex(&token.digest()),
+            new_digest: hex_digest(&token.digest()),
             expires_at: sql_time(expires_at),
         };
         HeldVerdict::Resume(lease, Some(Box::new(rotation)))

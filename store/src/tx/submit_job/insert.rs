@@ -6,7 +6,6 @@ use uuid::Uuid;
 
 use super::NewJob;
 use crate::error::StoreError;
-use crate::fence::hex_bytes;
 use crate::run::Tx;
 
 /// A job to insert.
@@ -60,7 +59,7 @@ impl NewJob {
             fingerprint: self
                 .idempotency
                 .as_ref()
-                .map(|mine| hex_bytes(&mine.fingerprint)),
+                .map(|mine| hex::encode(mine.fingerprint)),
         }
     }
 }

@@ -16,7 +16,6 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::error::StoreError;
-use crate::fence::hex_bytes;
 use crate::run::{Store, Transaction, Tx};
 use insert::insert;
 pub use order::{IdempotencyKey, NewJob, Priority, QuotaReached, Submitted};
@@ -298,7 +297,8 @@ impl SubmitJob {
             let complete = row.sha256.zip(row.size_bytes);
             let input = Input {
                 org: row.org_id,
-                complete: complete.map(|(sha256, size)| (row.object_key, hex_bytes(&sha256), size)),
+                complete: complete
+                    .map(|(sha256, size)| (row.object_key, hex::encode(&sha256), size)),
             };
             (row.id, input)
         });
