@@ -6,21 +6,18 @@ use std::time::Duration;
 use fencepost_domain::attempt::Phase;
 use fencepost_domain::duration::LeaseDuration;
 use fencepost_domain::failure::FailureCode;
-use fencepost_domain::fencing::FenceViolation;
-use fencepost_domain::ids::{JobId, RequestId};
+use fencepost_domain::ids::RequestId;
 use fencepost_domain::service::Capability;
 use fencepost_store::StoreSettings;
-use fencepost_store::fence::FenceMode;
 use fencepost_store::tx::begin_session::SessionAnswer;
 use fencepost_store::tx::begin_verification::CommitAnswer;
 use fencepost_store::tx::claim_lease::ClaimAnswer;
-use fencepost_store::tx::end_by_agent::AgentEndAnswer;
 use fencepost_store::tx::lease_round::Cursor;
 use fencepost_store::tx::record_progress::ProgressAnswer;
 use fencepost_store::tx::{Asked, Refusal};
 use fencepost_tests::claims::{claim_of, claim_on};
 use fencepost_tests::world::TTL;
-use fencepost_tests::{Blocker, Device, Lease, World};
+use fencepost_tests::{Device, World};
 
 const WORDS: [&str; 2] = ["transcode.v1", "encode.h264"];
 
@@ -270,175 +267,6 @@ async fn pairing_again_ends_a_claim_which_no_hello_can_resume() {
         .unwrap();
     assert_eq!(world.statuses(&lease).await, "queued, lost");
     assert_eq!(world.attempt_column(lease.attempt, "charged").await, "f");
-}
-
-#[tokio::test]
-async fn after_a_release_the_next_epoch_is_higher_than_any_and_the_released_one_renews_nothing() {
-    let world = World::new().await;
-    let mac = world.device("mac").await;
-    let job = world.submit().await;
-    let mut highest = 0;
-    for _ in 0..3 {
-        let lease = world.claim(&mac).await;
-        assert_eq!(lease.job, job);
-        assert!(lease.epoch > highest);
-        highest = lease.epoch;
-        let answer = world.end(lease.release()).await;
-        assert!(matches!(answer, AgentEndAnswer::Final { .. }), "{answer:?}");
-        let before = world.db.rows().await;
-        let answer = world.renew(&lease, None).await;
-        assert!(matches!(answer, ProgressAnswer::Refused(_)), "{answer:?}");
-        assert_eq!(world.db.rows().await, before);
-        world.clock.advance(Duration::from_mins(5)).await;
-        world.sweep().await;
-    }
-}
-
-#[tokio::test]
-async fn a_renewal_that_would_not_extend_is_refused_and_the_row_is_as_it_was() {
-    let world = World::new().await;
-    let mac = world.device("mac").await;
-    world.submit().await;
-    let lease = world.claim(&mac).await;
-    world.clock.advance(Duration::from_secs(10)).await;
-    let before = world.db.rows().await;
-    // Exactly what is left is no extension either.
-    for seconds in [1, 49, 50] {
-        let answer = world.renew(&lease, Some(seconds)).await;
-        assert_eq!(answer, ProgressAnswer::Refused(Refusal::NotExtending));
-    }
-    assert_eq!(world.db.rows().await, before);
-    let ProgressAnswer::Renewed(renewal) = world.renew(&lease, Some(51)).await else {
-        panic!("it is not renewed");
-    };
-    assert_eq!(renewal.remaining, Duration::from_secs(51));
-    // A lease is never longer than leases are.
-    let ProgressAnswer::Renewed(renewal) = world.renew(&lease, Some(3_600)).await else {
-        panic!("it is not renewed");
-    };
-    assert_eq!(renewal.remaining, TTL);
-}
-
-#[tokio::test]
-async fn a_renewal_that_is_held_up_at_its_commit_past_the_old_end_is_undone() {
-    let world = World::new().await;
-    let mac = world.device("mac").await;
-    world.submit().await;
-    let lease = world.claim(&mac).await;
-    world.clock.advance(Duration::from_secs(1)).await;
-    Blocker::make_commits_wait(&world.db, "attempts", "update").await;
-    let blocker = Blocker::on_commit(&world.db).await;
-    let before = world.db.rows().await;
-    let key = fencepost_tests::claims::key(&lease, "renew", RequestId::new(), "");
-    let (store, claim) = (world.store.clone(), lease.claim());
-    let waiting = tokio::spawn(async move { store.renew_lease(key, claim, None).await });
-    blocker.until_waiting(&world.db, 1).await;
-    world.clock.advance(TTL).await;
-    blocker.release().await;
-    let expired = Refusal::Fence(FenceViolation::Expired);
-    let answer = waiting.await.unwrap().unwrap();
-    assert_eq!(answer, Asked::First(ProgressAnswer::Refused(expired)));
-    assert_eq!(world.db.rows().await, before);
-}
-
-/// Everything but the one fact is right.
-#[tokio::test]
-async fn a_claim_whose_secret_never_arrived_is_given_back_by_its_device_and_request_alone() {
-    for fence in [FenceMode::Both, FenceMode::OnlyPure, FenceMode::OnlyWhere] {
-        for wrong in [
-            "device",
-            "job",
-            "epoch",
-            "request",
-            "expired",
-            "presented",
-            "nothing",
-        ] {
-            let world = World::new().await;
-            let (mac, other) = (world.device("mac").await, world.device("other").await);
-            world.submit().await;
-            let id = RequestId::new();
-            let lease = world.claim_as(&mac, id).await;
-            let (mut asked, mut with) = (lease.clone(), id);
-            match wrong {
-                "device" => asked.0.device = other.id,
-                "job" => asked.0.job = JobId::new(),
-                "epoch" => asked.0.epoch += 1,
-                "request" => with = RequestId::new(),
-                "expired" => world.clock.advance(TTL).await,
-                "presented" => drop(world.progress(&lease, Phase::Leased).await),
-                _ => {}
-            }
-            let before = world.db.rows().await;
-            let answer = give_back(&world, fence, &asked, with).await;
-            if wrong == "nothing" {
-                assert_eq!(answer.as_deref(), Some("released"), "{fence:?}");
-                assert_eq!(world.statuses(&lease).await, "queued, lost");
-                assert_eq!(world.attempt_column(lease.attempt, "charged").await, "f");
-            } else {
-                // The WHERE alone is never asked, and says that it contradicts.
-                let expected = (fence != FenceMode::OnlyWhere).then_some("refused");
-                assert_eq!(answer.as_deref(), expected, "{fence:?} {wrong}");
-                assert_eq!(world.db.rows().await, before, "{fence:?} {wrong}");
-                let tokens_are_good = world.statuses(&lease).await;
-                assert_eq!(tokens_are_good, "active, leased");
-            }
-        }
-    }
-}
-
-/// `None` where the two halves of the fence contradict each other.
-async fn give_back(
-    world: &World,
-    fence: FenceMode,
-    lease: &Lease,
-    claim_request: RequestId,
-) -> Option<String> {
-    use fencepost_store::tx::end_by_agent::{AgentEnd, AgentEndKind};
-    let kind = AgentEndKind::GiveBack {
-        claim_request,
-        reason: "the answer was lost".to_owned(),
-    };
-    let end = AgentEnd {
-        claim: lease.claim(),
-        kind,
-    };
-    let answers = world.store.with_fence(fence).end_by_agent(vec![end]).await;
-    Some(match answers.ok()?.remove(0) {
-        AgentEndAnswer::Final { .. } => "released".to_owned(),
-        AgentEndAnswer::Refused(_) => "refused".to_owned(),
-        AgentEndAnswer::Nothing => "nothing".to_owned(),
-    })
-}
-
-#[tokio::test]
-async fn every_presentation_of_the_epoch_ends_the_giving_back_without_a_secret() {
-    for by in ["progress", "renew", "grant"] {
-        let world = World::new().await;
-        let mac = world.device("mac").await;
-        world.submit().await;
-        let id = RequestId::new();
-        let lease = world.claim_as(&mac, id).await;
-        world.clock.advance(Duration::from_secs(1)).await;
-        match by {
-            "progress" => drop(world.progress(&lease, Phase::Running).await),
-            "renew" => drop(world.renew(&lease, None).await),
-            _ => drop(
-                world
-                    .store
-                    .grant_objects(lease.claim())
-                    .await
-                    .unwrap()
-                    .unwrap(),
-            ),
-        }
-        let answer = world.give_back(&lease, id).await;
-        assert!(
-            matches!(answer, AgentEndAnswer::Refused(_)),
-            "{by}: {answer:?}"
-        );
-        world.end(lease.release()).await;
-    }
 }
 
 #[tokio::test]

@@ -1,123 +1,22 @@
-//! Nobody knows whether a COMMIT happened: its backend is killed while it waits, or its client goes
-//! away and the backend commits a moment later. The store runs the transaction again on a fresh
-//! connection, and its answer must be right either way, and nothing be done twice.
-
-use std::time::Duration;
+//! What agents ask, and what happens to their leases.
 
 use fencepost_domain::attempt::Phase;
 use fencepost_domain::failure::FailureCode;
 use fencepost_domain::ids::RequestId;
-use fencepost_domain::job::JobStatus;
+use fencepost_store::Store;
 use fencepost_store::tx::Asked;
 use fencepost_store::tx::begin_session::SessionAnswer;
 use fencepost_store::tx::begin_verification::CommitAnswer;
 use fencepost_store::tx::claim_lease::ClaimAnswer;
 use fencepost_store::tx::end_by_agent::AgentEndAnswer;
 use fencepost_store::tx::lease_round::Cursor;
-use fencepost_store::tx::place_output::Placed;
 use fencepost_store::tx::record_progress::ProgressAnswer;
-use fencepost_store::tx::settle_commit::Settled;
-use fencepost_store::tx::submit_job::{IdempotencyKey, Submitted};
 use fencepost_store::tx::write_events::JournalAnswer;
-use fencepost_store::{Store, StoreError, StoreSettings};
-use fencepost_tests::blocker::waiting;
+use fencepost_tests::Lease;
 use fencepost_tests::claims::claim_of;
-use fencepost_tests::server::Server;
-use fencepost_tests::world::{CREDIT, HELD, good, settlement};
-use fencepost_tests::{Blocker, Lease, Proxy, World};
+use fencepost_tests::world::good;
 
-/// What happens to a COMMIT that waits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Death {
-    /// Its backend is killed, and the transaction with it.
-    Backend,
-    /// Its connection is cut; the backend does not notice, and commits when it is let go.
-    Client,
-}
-
-struct Scene {
-    world: World,
-    proxy: Proxy,
-    /// Reaches Postgres through the proxy.
-    store: Store,
-    death: Death,
-}
-
-impl Scene {
-    async fn new(death: Death) -> Self {
-        let world = World::new().await;
-        let proxy = Proxy::to(Server::get().port()).await;
-        let url = world.db.url_through(proxy.port());
-        let store = Store::open(&url, StoreSettings::default()).expect("the URL is readable");
-        Self {
-            world,
-            proxy,
-            store,
-            death,
-        }
-    }
-
-    /// Runs one call whose first COMMIT, of a change to `table`, dies unanswered.
-    async fn run<T, F>(&self, table: &str, call: impl FnOnce(Store) -> F) -> T
-    where
-        T: Send + 'static,
-        F: Future<Output = Result<T, StoreError>> + Send + 'static,
-    {
-        let db = &self.world.db;
-        Blocker::make_commits_wait(db, table, "insert or update").await;
-        let blocker = Blocker::on_commit(db).await;
-        let running = tokio::spawn(call(self.store.clone()));
-        blocker.until_waiting(db, 1).await;
-        let first = waiting(db).await;
-        match self.death {
-            Death::Backend => {
-                db.execute(&format!("select pg_terminate_backend({})", first[0]))
-                    .await;
-                while waiting(db)
-                    .await
-                    .first()
-                    .is_none_or(|pid| first.contains(pid))
-                {
-                    tokio::time::sleep(Duration::from_millis(5)).await;
-                }
-            }
-            Death::Client => {
-                self.proxy.cut();
-                blocker.until_waiting(db, 2).await;
-            }
-        }
-        assert!(
-            !running.is_finished(),
-            "it answered before anybody could know"
-        );
-        blocker.release().await;
-        let answer = running
-            .await
-            .expect("it does not panic")
-            .expect("it has an answer");
-        db.execute(&format!("drop trigger a_test_wait on {table}"))
-            .await;
-        answer
-    }
-}
-
-#[tokio::test]
-async fn a_submit_is_one_job_and_one_hold() {
-    for death in [Death::Backend, Death::Client] {
-        let scene = Scene::new(death).await;
-        let mut job = scene.world.new_job().await;
-        job.idempotency = Some(IdempotencyKey {
-            key: "order-1".to_owned(),
-            fingerprint: [1; 32],
-        });
-        let id = job.id;
-        let answer = scene
-            .run("jobs", |store| async move { store.submit_job(job).await })
-            .await;
-        assert_eq!(answer, Submitted::Queued { held_micros: HELD }, "{death:?}");
-        assert_eq!(scene.world.postings(id).await, "hold 6000");
-    }
-}
+use super::{Death, Scene};
 
 #[tokio::test]
 async fn a_round_hands_over_exactly_what_it_leased() {
@@ -236,26 +135,6 @@ async fn an_accepted_commit_is_verified_and_not_only_known() {
 }
 
 #[tokio::test]
-async fn a_settlement_pays_once() {
-    for death in [Death::Backend, Death::Client] {
-        let scene = Scene::new(death).await;
-        let mac = scene.world.device("mac").await;
-        let lease = scene.world.in_phase(&mac, Phase::Uploading).await;
-        let ticket = scene.world.begin_verification(&lease).await;
-        let settle = vec![settlement(&ticket, good(1.0))];
-        let call = |store: Store| async move { store.settle_commit(settle).await };
-        let answer = scene.run("attempts", call).await.remove(0);
-        let Settled::Final(end) = answer else {
-            panic!("{death:?}: {answer:?}")
-        };
-        assert_eq!(end.job_status(), JobStatus::Succeeded);
-        let posted = "hold 6000, capture_provider 1050, capture_platform 450, release 4500";
-        assert_eq!(scene.world.postings(lease.job).await, posted);
-        assert_eq!(scene.world.events(lease.job).await, "job.succeeded");
-    }
-}
-
-#[tokio::test]
 async fn a_failure_is_charged_once() {
     for death in [Death::Backend, Death::Client] {
         let scene = Scene::new(death).await;
@@ -273,38 +152,6 @@ async fn a_failure_is_charged_once() {
             scene.world.job_column(lease.job, "charged_attempts").await,
             "1"
         );
-    }
-}
-
-#[tokio::test]
-async fn a_cancel_says_that_it_cancelled_and_whom_to_stop() {
-    for death in [Death::Backend, Death::Client] {
-        for running in [false, true] {
-            let scene = Scene::new(death).await;
-            let world = &scene.world;
-            let mac = world.device("mac").await;
-            let lease = if running {
-                Some(world.in_phase(&mac, Phase::Running).await)
-            } else {
-                None
-            };
-            let job = match &lease {
-                Some(lease) => lease.job,
-                None => world.submit().await,
-            };
-            let org = world.org;
-            let call = |store: Store| async move { store.cancel_job(org, job).await };
-            let answer = scene.run("jobs", call).await.expect("the job exists");
-            assert!(answer.changed, "{death:?}: {answer:?}");
-            let stopping = answer.stopping.map(|stopping| stopping.attempt);
-            assert_eq!(stopping, lease.map(|lease| lease.attempt), "{death:?}");
-            let posted = if running {
-                "hold 6000"
-            } else {
-                "hold 6000, release 6000"
-            };
-            assert_eq!(world.postings(job).await, posted);
-        }
     }
 }
 
@@ -359,86 +206,6 @@ async fn a_pairing_hands_over_the_token_that_it_stored() {
             "{death:?}"
         );
         assert_eq!(scene.world.store.devices().await.unwrap().len(), 1);
-    }
-}
-
-#[tokio::test]
-async fn credit_is_added_once() {
-    for death in [Death::Backend, Death::Client] {
-        let scene = Scene::new(death).await;
-        let org = scene.world.org;
-        let call = |store: Store| async move { store.add_credit(org, 5).await };
-        assert_eq!(
-            scene.run("postings", call).await,
-            Some(CREDIT + 5),
-            "{death:?}"
-        );
-        let balance = scene.world.store.balance(org).await.unwrap().unwrap();
-        assert_eq!(balance.available_micros, CREDIT + 5);
-    }
-}
-
-#[tokio::test]
-async fn a_file_is_put_in_place_once() {
-    for death in [Death::Backend, Death::Client] {
-        let scene = Scene::new(death).await;
-        let upload = fencepost_domain::ids::UploadId::new();
-        scene
-            .world
-            .store
-            .create_upload(scene.world.org, upload, 10)
-            .await
-            .unwrap();
-        let count = std::sync::Arc::new(std::sync::atomic::AtomicU32::new(0));
-        let counter = std::sync::Arc::clone(&count);
-        let place = Box::new(move || {
-            counter.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-            Ok(())
-        });
-        let call =
-            |store: Store| async move { store.place_upload(upload, 10, [1; 32], place).await };
-        assert_eq!(scene.run("uploads", call).await, Placed::Done, "{death:?}");
-        assert_eq!(count.load(std::sync::atomic::Ordering::Relaxed), 1);
-    }
-}
-
-#[tokio::test]
-async fn a_file_in_a_bucket_is_completed_once_and_parts_are_begun_once() {
-    for death in [Death::Backend, Death::Client] {
-        let scene = Scene::new(death).await;
-        let world = &scene.world;
-        let new = fencepost_store::admin::NewUpload {
-            id: fencepost_domain::ids::UploadId::new(),
-            max_bytes: 10,
-            sha256: None,
-            in_bucket: true,
-        };
-        let upload = new.id;
-        let created = world.store.create_declared_upload(world.org, new).await;
-        created.unwrap();
-        let found = fencepost_store::artifacts::Stored {
-            size_bytes: 10,
-            sha256: [1; 32],
-        };
-        let call = |store: Store| async move {
-            store.complete_upload(upload, "a".to_owned(), found).await
-        };
-        let completed = scene.run("uploads", call).await;
-        let done = fencepost_store::tx::complete_upload::Completed::Done;
-        assert_eq!(completed, done, "{death:?}");
-    }
-    for death in [Death::Backend, Death::Client] {
-        let scene = Scene::new(death).await;
-        let mac = scene.world.device("mac").await;
-        let lease = scene.world.in_phase(&mac, Phase::Uploading).await;
-        let claim = lease.claim();
-        let begun = fencepost_store::artifacts::OpenUpload {
-            id: "mine".to_owned(),
-            part_bytes: 5,
-        };
-        let call = |store: Store| async move { store.parts_begun(claim, begun).await };
-        let begun = scene.run("attempts", call).await.expect("it is granted");
-        assert_eq!(begun.upload_id.as_deref(), Some("mine"), "{death:?}");
     }
 }
 

@@ -1,107 +1,30 @@
-//! How a transaction is run: named, measured, on a runtime of its own, again after a conflict, and
-//! again on a fresh connection when nobody knows whether its COMMIT happened.
+//! The door to Postgres: how a transaction is run. Named, measured, on a runtime of its own.
+
+mod transaction;
+mod until_known;
 
 use std::future::Future;
-use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::{PgConnection, PgPool, Postgres};
+use sqlx::{PgPool, Postgres};
 use tokio::runtime::Runtime;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use uuid::Uuid;
 
+pub(crate) use self::transaction::{Share, Transaction, Tx};
 use crate::admin::Actor;
 use crate::admin::audit::AuditLine;
-use crate::error::{FailureKind, StoreError};
+use crate::error::StoreError;
 use crate::fence::FenceMode;
 use crate::settings::StoreSettings;
 
-const MAX_RUNS: u32 = 6;
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long anybody waits for a connection: a request that has to wait longer is better told so.
 const CONNECTION_WITHIN: Duration = Duration::from_secs(2);
 /// A Postgres that does not answer the simplest question for so long is not there.
 const PING_WITHIN: Duration = Duration::from_secs(2);
-
-/// Which connections a call may use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Share {
-    /// All but the reserved ones: what buyers and operators ask for.
-    General,
-    /// Any: what keeps leases alive and settles them, so that no crowd of readers costs a lease.
-    Reserved,
-}
-
-/// One transaction: what it needs is `self`, what it does is [`Transaction::run`].
-///
-/// It may be run more than once (see [`Tx::rerun`]), so `run` takes `&self`, makes no ids or secrets
-/// of its own and answers from what is stored if a first run's COMMIT turns out to have happened.
-pub(crate) trait Transaction: Send + Sync + 'static {
-    /// The name in metrics, logs and (as the first comment) in `pg_stat_activity`.
-    const NAME: &'static str;
-    /// Which connections it may use.
-    const SHARE: Share = Share::General;
-    /// The answer.
-    type Output: Send + 'static;
-    /// The statements. An `Err` rolls back; an `Ok`, also a refusal, commits.
-    fn run(&self, tx: &mut Tx) -> impl Future<Output = Result<Self::Output, StoreError>> + Send;
-}
-
-/// An open transaction.
-pub(crate) struct Tx {
-    inner: sqlx::Transaction<'static, Postgres>,
-    /// Whether an earlier run of the same transaction may have been committed.
-    pub(crate) rerun: bool,
-    /// Which halves of the fence are in force (both, except in tests of the fence itself).
-    pub(crate) fence: FenceMode,
-    /// The gateway that runs it, if one does.
-    pub(crate) gateway: Option<Uuid>,
-    /// The store's lengths of time.
-    pub(crate) settings: StoreSettings,
-    #[cfg(feature = "testing")]
-    name: &'static str,
-    #[cfg(feature = "testing")]
-    faults: crate::fault::Faults,
-}
-
-impl Tx {
-    /// A named point between two statements, at which a test may stop or kill us.
-    #[cfg(feature = "testing")]
-    pub(crate) async fn point(&self, point: &str) {
-        self.faults.pass(self.name, point).await;
-    }
-
-    /// Ends as if the connection broke at COMMIT.
-    #[cfg(feature = "testing")]
-    async fn cut(self, cut: crate::fault::Cut) -> RunError {
-        let ended = match cut {
-            crate::fault::Cut::Before => self.inner.rollback().await,
-            crate::fault::Cut::After => self.inner.commit().await,
-        };
-        let what = ended.map_or_else(|error| error.to_string(), |()| "a test cut it".to_owned());
-        RunError::OutcomeUnknown(StoreError::Unavailable(what))
-    }
-
-    /// A named point between two statements; nothing happens there but in tests.
-    #[cfg(not(feature = "testing"))]
-    #[expect(clippy::unused_async, reason = "as the one for tests")]
-    pub(crate) async fn point(&self, _point: &str) {}
-}
-
-impl Deref for Tx {
-    type Target = PgConnection;
-    fn deref(&self) -> &PgConnection {
-        &self.inner
-    }
-}
-
-impl DerefMut for Tx {
-    fn deref_mut(&mut self) -> &mut PgConnection {
-        &mut self.inner
-    }
-}
 
 /// The door to Postgres. Cheap to clone.
 #[derive(Clone)]
@@ -333,105 +256,6 @@ impl Store {
             .await
             .map_err(|error| StoreError::Unavailable(error.to_string()))
     }
-
-    async fn run_until_known<X: Transaction>(
-        &self,
-        transaction: &X,
-    ) -> Result<X::Output, StoreError> {
-        let mut rerun = false;
-        let mut run = 1;
-        loop {
-            let started = Instant::now();
-            let (error, outcome) = match self.run_once(transaction, rerun).await {
-                Ok(output) => {
-                    record(X::NAME, "committed", started);
-                    return Ok(output);
-                }
-                Err(RunError::RolledBack(error)) => (error, "rolled_back"),
-                Err(RunError::OutcomeUnknown(error)) => {
-                    rerun = true;
-                    (error, "unknown")
-                }
-            };
-            record(X::NAME, outcome, started);
-            if let StoreError::Inconsistency { table, what } = &error {
-                metrics::counter!("fencepost_invariant_violations_total", "id" => *table)
-                    .increment(1);
-                tracing::error!(tx = X::NAME, table, what, "rows contradict each other");
-            }
-            let is_over = match error.kind() {
-                FailureKind::Final => true,
-                // Nothing was begun: whoever asked may ask again. But an unknown COMMIT must become
-                // known, and what leases hang on outlasts a restart of Postgres.
-                FailureKind::Busy => !rerun && X::SHARE == Share::General,
-                FailureKind::Conflict | FailureKind::Connection => false,
-            };
-            if is_over || run == MAX_RUNS {
-                return Err(error);
-            }
-            tracing::warn!(tx = X::NAME, run, rerun, %error, "running a transaction again");
-            tokio::time::sleep(Duration::from_millis(20 << run)).await;
-            run += 1;
-        }
-    }
-
-    async fn run_once<X: Transaction>(
-        &self,
-        transaction: &X,
-        rerun: bool,
-    ) -> Result<X::Output, RunError> {
-        let rolled_back = |error: sqlx::Error| RunError::RolledBack(error.into());
-        let _room = self.room(X::SHARE).await.map_err(RunError::RolledBack)?;
-        #[expect(clippy::disallowed_methods, reason = "this is the one place that may")]
-        let inner = self.inner.pool.begin().await.map_err(rolled_back)?;
-        let settings = self.inner.settings.clone();
-        let mut tx = Tx {
-            inner,
-            rerun,
-            fence: self.fence,
-            gateway: self.gateway,
-            settings,
-            #[cfg(feature = "testing")]
-            name: X::NAME,
-            #[cfg(feature = "testing")]
-            faults: self.faults.clone(),
-        };
-        tx.point("begun").await;
-        // An error drops the transaction, which rolls it back.
-        let output = transaction
-            .run(&mut tx)
-            .await
-            .map_err(RunError::RolledBack)?;
-        tx.point("written").await;
-        #[cfg(feature = "testing")]
-        let (faults, name) = (tx.faults.clone(), tx.name);
-        #[cfg(feature = "testing")]
-        if let Some(cut) = faults.take_cut(name) {
-            return Err(tx.cut(cut).await);
-        }
-        match tx.inner.commit().await {
-            Ok(()) => {
-                #[cfg(feature = "testing")]
-                faults.pass(name, "committed").await;
-                Ok(output)
-            }
-            Err(error) => {
-                let error = StoreError::from(error);
-                Err(match error.kind() {
-                    FailureKind::Connection => RunError::OutcomeUnknown(error),
-                    FailureKind::Conflict | FailureKind::Busy | FailureKind::Final => {
-                        RunError::RolledBack(error)
-                    }
-                })
-            }
-        }
-    }
-}
-
-/// How one run failed: certainly undone, or nobody knows.
-enum RunError {
-    RolledBack(StoreError),
-    OutcomeUnknown(StoreError),
 }
 
 fn connect_options(url: &str) -> Result<PgConnectOptions, StoreError> {

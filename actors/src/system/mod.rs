@@ -1,6 +1,8 @@
 //! The actors are wired here, in two steps: those that others need first, and the one that closes
 //! the circle (the matcher) by a cell that is set once.
 
+mod start;
+
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -17,27 +19,20 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use crate::announcer::{self, Announcer, Listen, ListenRefusal, Told};
-use crate::batch::{BatchCall, Batcher};
 use crate::collector::{self, Collector};
-use crate::finalizer::{BeginCall, EndCall, EndSessionCall, Finalizer, FinalizerLinks, SettleCall};
 use crate::health::LoopHealth;
 use crate::matcher::{Matcher, POLL};
 use crate::messages::{Nudge, Snapshot};
 use crate::registry::{ListSessions, Registry, RouteEnds, RouteStop};
-use crate::session::{
-    ArtifactCall, DeviceSession, EventCall, HandOffCall, Neighbours, OfferLinks, Outside,
-    ProgressCall, ReapedCall, Records,
-};
+use crate::session::{DeviceSession, Neighbours, OfferLinks, Outside};
 use crate::settings::ActorSettings;
-use crate::shared::{
-    ClockCall, DeviceCall, JobCall, KeyCall, PlaceCall, SharedCalls, SubmitCall, WaitingCall,
-};
+use crate::shared::SharedCalls;
 use crate::supervision::{Handle, supervise};
 use crate::sweeper::{Sweeper, SweeperLinks};
 use crate::timekeeper::{self, ClockHealth, Timekeeper};
 use crate::transport::{FromTransport, ToTransport};
 use crate::verifier::Verifier;
-use crate::webhooks::{self, Dispatcher, RecordCall, Webhooks};
+use crate::webhooks::{self, Dispatcher, Webhooks};
 
 /// Set once the matcher exists, which needs those that need it.
 type MatcherCell = Arc<OnceLock<Handle<Matcher>>>;
@@ -99,19 +94,19 @@ impl ActorSystem {
         let matcher_cell = MatcherCell::default();
 
         let collect_health = LoopHealth::new("collector", collector::PERIOD);
-        let collector = start_collector(&checking, &store, &artifacts, &collect_health);
+        let collector = start::collector(&checking, &store, &artifacts, &collect_health);
         let dispatch_health = LoopHealth::new("dispatcher", webhooks::SELDOM);
-        let dispatcher = start_dispatcher(&store, webhooks, &dispatch_health);
+        let dispatcher = start::dispatcher(&store, webhooks, &dispatch_health);
         let clock = ClockHealth::default();
         let clock_health = LoopHealth::new("timekeeper", timekeeper::PERIOD);
-        let timekeeper = start_timekeeper(&core, &store, &clock, &clock_health);
+        let timekeeper = start::timekeeper(&core, &store, &clock, &clock_health);
         let announce_health = LoopHealth::new("announcer", announcer::HEALTH_PERIOD);
-        let announcer = start_announcer(&sessions, &store, &settings, &announce_health);
+        let announcer = start::announcer(&sessions, &store, &settings, &announce_health);
         let registry = supervise("registry", &core, Registry::default);
         let most = (settings.verifications, settings.max_output_bytes);
-        let verifier = start_verifier(&checking, artifacts, tools, most);
+        let verifier = start::verifier(&checking, artifacts, tools, most);
         let near = (&store, &registry, &verifier);
-        let finalizer = start_finalizer(&core, near, &matcher_cell, &settings);
+        let finalizer = start::finalizer(&core, near, &matcher_cell, &settings);
         let near = SweeperLinks {
             store: store.clone(),
             finalizer: finalizer.clone(),
@@ -119,15 +114,15 @@ impl ActorSystem {
             matcher: Arc::clone(&matcher_cell),
             leaps: Arc::default(),
         };
-        let sweeper = start_sweeper(&core, near, &settings, &sweep_health);
+        let sweeper = start::sweeper(&core, near, &settings, &sweep_health);
         let near = (&store, &finalizer, &sweeper);
-        let matcher = start_matcher(&core, near, &settings, &match_health);
+        let matcher = start::matcher(&core, near, &settings, &match_health);
         // The cell is new, so nobody can have set it.
         let _ = matcher_cell.set(matcher.clone());
-        let shared = shared_calls(&core, &store);
+        let shared = start::shared_calls(&core, &store);
         let near = Neighbours {
             links: OfferLinks::new(links, settings.max_output_bytes),
-            records: records(&core, &store),
+            records: start::records(&core, &store),
             store,
             matcher,
             finalizer,
@@ -286,115 +281,6 @@ impl ActorSystem {
     }
 }
 
-fn start_announcer(
-    arbiter: &Arbiter,
-    store: &Store,
-    settings: &ActorSettings,
-    health: &LoopHealth,
-) -> Handle<Announcer> {
-    let (store, limits, health) = (store.clone(), settings.watching, health.clone());
-    supervise("announcer", arbiter, move || {
-        Announcer::new(store.clone(), limits, health.clone())
-    })
-}
-
-fn start_collector(
-    arbiter: &Arbiter,
-    store: &Store,
-    artifacts: &ArtifactStore,
-    health: &LoopHealth,
-) -> Handle<Collector> {
-    let (store, artifacts, health) = (store.clone(), artifacts.clone(), health.clone());
-    supervise("collector", arbiter, move || {
-        Collector::new(store.clone(), artifacts.clone(), health.clone())
-    })
-}
-
-/// On a thread of its own: whatever receivers send back keeps nobody else waiting.
-fn start_dispatcher(store: &Store, webhooks: Webhooks, health: &LoopHealth) -> Handle<Dispatcher> {
-    let arbiter = Arbiter::new();
-    let (store, health) = (store.clone(), health.clone());
-    let record = batcher(&arbiter, RecordCall(store.clone()));
-    supervise("dispatcher", &arbiter, move || {
-        let (store, webhooks) = (store.clone(), webhooks.clone());
-        Dispatcher::new(store, webhooks, record.clone(), health.clone())
-    })
-}
-
-fn start_verifier(
-    checking: &Arbiter,
-    artifacts: ArtifactStore,
-    tools: Option<Tools>,
-    most: (usize, u64),
-) -> Handle<Verifier> {
-    supervise("verifier", checking, move || {
-        Verifier::new(artifacts.clone(), tools.clone(), most)
-    })
-}
-
-fn start_finalizer(
-    core: &Arbiter,
-    (store, registry, verifier): (&Store, &Handle<Registry>, &Handle<Verifier>),
-    matcher: &MatcherCell,
-    settings: &ActorSettings,
-) -> Handle<Finalizer> {
-    let links = FinalizerLinks {
-        store: store.clone(),
-        begin: batcher(core, BeginCall(store.clone())),
-        settle: batcher(core, SettleCall(store.clone())),
-        end: batcher(core, EndCall(store.clone())),
-        end_session: batcher(core, EndSessionCall(store.clone())),
-        verifier: verifier.clone(),
-        registry: registry.clone(),
-        matcher: Arc::clone(matcher),
-        settings: settings.clone(),
-    };
-    supervise("finalizer", core, move || Finalizer::new(links.clone()))
-}
-
-fn start_matcher(
-    core: &Arbiter,
-    (store, finalizer, sweeper): (&Store, &Handle<Finalizer>, &Handle<Sweeper>),
-    settings: &ActorSettings,
-    health: &LoopHealth,
-) -> Handle<Matcher> {
-    let (store, finalizer, sweeper) = (store.clone(), finalizer.clone(), sweeper.clone());
-    let (settings, health) = (settings.clone(), health.clone());
-    supervise("matcher", core, move || {
-        Matcher::new(
-            store.clone(),
-            finalizer.clone(),
-            sweeper.clone(),
-            settings.clone(),
-            health.clone(),
-        )
-    })
-}
-
-fn start_timekeeper(
-    arbiter: &Arbiter,
-    store: &Store,
-    clock: &ClockHealth,
-    health: &LoopHealth,
-) -> Handle<Timekeeper> {
-    let (store, clock, health) = (store.clone(), clock.clone(), health.clone());
-    supervise("timekeeper", arbiter, move || {
-        Timekeeper::new(store.clone(), health.clone(), clock.clone())
-    })
-}
-
-fn start_sweeper(
-    arbiter: &Arbiter,
-    near: SweeperLinks,
-    settings: &ActorSettings,
-    health: &LoopHealth,
-) -> Handle<Sweeper> {
-    let (settings, health) = (settings.clone(), health.clone());
-    supervise("sweeper", arbiter, move || {
-        Sweeper::new(near.clone(), settings.clone(), health.clone())
-    })
-}
-
 async fn ask<A>(addr: &Addr<A>) -> Value
 where
     A: Actor + actix::Handler<Snapshot>,
@@ -405,37 +291,4 @@ where
         Err(actix::MailboxError::Timeout) => json!({ "state": "busy" }),
         Err(actix::MailboxError::Closed) => json!({ "state": "dead" }),
     }
-}
-
-/// The calls that HTTP requests share.
-fn shared_calls(core: &Arbiter, store: &Store) -> SharedCalls {
-    SharedCalls {
-        submit: batcher(core, SubmitCall(store.clone())),
-        place: batcher(core, PlaceCall(store.clone())),
-        job: batcher(core, JobCall(store.clone())),
-        waiting: batcher(core, WaitingCall(store.clone())),
-        key: batcher(core, KeyCall(store.clone())),
-        device: batcher(core, DeviceCall(store.clone())),
-        clock: batcher(core, ClockCall(store.clone())),
-    }
-}
-
-/// The calls that sessions share.
-fn records(core: &Arbiter, store: &Store) -> Records {
-    Records {
-        progress: batcher(core, ProgressCall(store.clone())),
-        events: batcher(core, EventCall(store.clone())),
-        artifacts: batcher(core, ArtifactCall(store.clone())),
-        hand_offs: batcher(core, HandOffCall(store.clone())),
-        reaped: batcher(core, ReapedCall(store.clone())),
-    }
-}
-
-/// A batcher whose work runs on `arbiter`.
-fn batcher<C: BatchCall>(arbiter: &Arbiter, call: C) -> Batcher<C> {
-    let (batcher, work) = Batcher::new(call);
-    if !arbiter.spawn(work) {
-        tracing::error!("an arbiter ended before it began");
-    }
-    batcher
 }
