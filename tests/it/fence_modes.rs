@@ -392,6 +392,33 @@ async fn an_offer_is_returned_only_by_its_own_lease_and_only_until_it_is_accepte
 }
 
 #[tokio::test]
+async fn nothing_is_written_down_of_a_job_that_is_being_cancelled_whichever_half_is_asked() {
+    let world = World::new().await;
+    let mac = world.device("mac").await;
+    let lease = world.in_phase(&mac, Phase::Running).await;
+    let key = world.grant_artifact(&lease, "log").await;
+    world.cancel(lease.job).await;
+    let before = world.db.rows().await;
+    for mode in [FenceMode::Both, FenceMode::OnlyPure, FenceMode::OnlyWhere] {
+        let store = world.store.with_fence(mode);
+        let event = store.write_events(vec![lease.event(0)]).await;
+        let artifact = store
+            .write_artifacts(vec![lease.artifact("log", &key)])
+            .await;
+        for answer in [event, artifact] {
+            match (mode, answer) {
+                (FenceMode::OnlyWhere, Err(StoreError::Inconsistency { .. })) => {}
+                (FenceMode::Both | FenceMode::OnlyPure, Ok(answers)) => {
+                    assert_eq!(journal_refusal(&answers[0]), Some(Refusal::JobNotActive));
+                }
+                (_, other) => panic!("{mode:?}: {other:?}"),
+            }
+        }
+        assert_eq!(world.db.rows().await, before, "{mode:?}");
+    }
+}
+
+#[tokio::test]
 async fn an_attempt_that_does_not_exist_is_refused_everywhere() {
     let world = World::new().await;
     let mac = world.device("mac").await;

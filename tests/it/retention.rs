@@ -6,6 +6,8 @@ use std::time::Duration;
 use fencepost_domain::attempt::Phase;
 use fencepost_domain::duration::LeaseDuration;
 use fencepost_domain::failure::FailureCode;
+use fencepost_store::StoreError;
+use fencepost_store::fence::FenceMode;
 use fencepost_store::tx::begin_session::SessionAnswer;
 use fencepost_store::tx::begin_verification::CommitAnswer;
 use fencepost_store::tx::end_by_agent::AgentEndAnswer;
@@ -108,9 +110,16 @@ async fn only_the_lease_under_which_it_ended_hands_over_and_only_its_own_workspa
     wrong[2].claim.epoch += 1;
     wrong[3].token = foreign_token().digest();
     wrong[4].token = live.digest();
+    let where_alone = world.store.with_fence(FenceMode::OnlyWhere);
     for wrong in &wrong {
         let answer = world.hand_off(wrong).await;
         assert!(is_refused(&answer), "{wrong:?}: {answer:?}");
+        // The WHERE alone is never asked, and says that it contradicts.
+        let answer = where_alone.hand_off(vec![wrong.clone()]).await;
+        assert!(
+            matches!(answer, Err(StoreError::Inconsistency { .. })),
+            "{wrong:?}: {answer:?}"
+        );
     }
     for name in ["x", "/../etc", &".".repeat(200)] {
         let answer = world.hand_off(&lease.hand_off(name)).await;
