@@ -33,6 +33,7 @@ pub mod error;
 pub mod fault;
 pub mod fence;
 pub mod finalized;
+pub mod identity;
 mod rows;
 pub mod run;
 pub mod secrets;

@@ -13,6 +13,7 @@ mod crowd;
 mod deadlocks;
 mod fail;
 mod fence_modes;
+mod gateways;
 mod give_back;
 mod idempotency;
 mod job_list;

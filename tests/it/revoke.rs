@@ -7,6 +7,7 @@ use fencepost_domain::failure::FailureCode;
 use fencepost_domain::ids::{DeviceId, InstanceId};
 use fencepost_store::FinalizedAttempt;
 use fencepost_store::admin::NewEnrollment;
+use fencepost_store::identity::{Fingerprint, GatewayIdentity};
 use fencepost_store::tx::begin_session::SessionAnswer;
 use fencepost_store::tx::begin_verification::CommitAnswer;
 use fencepost_store::tx::end_by_agent::AgentEndAnswer;
@@ -16,6 +17,7 @@ use fencepost_store::tx::settle_commit::Settled;
 use fencepost_tests::World;
 use fencepost_tests::lease::{Device, Lease};
 use fencepost_tests::world::{SERVICES, good};
+use uuid::Uuid;
 
 /// Everything that the lease's agent could still say is refused, and changes nothing.
 async fn assert_powerless(world: &World, lease: &Lease) {
@@ -311,6 +313,12 @@ async fn a_session_of_a_gateway_that_is_gone_is_not_taken_over_and_one_of_a_livi
         let world = World::new().await;
         let mut mac = world.device("mac").await;
         let gateway = world.store.of_new_gateway();
+        let identity = GatewayIdentity {
+            link_key: Fingerprint::of(b"links"),
+            webhook_key: Fingerprint::of(b"webhooks"),
+            object_store: Uuid::nil(),
+        };
+        gateway.begin_gateway(identity).await.unwrap().unwrap();
         let mut answers = Vec::new();
         for _ in 0..4 {
             let now = world.clock.now().await;

@@ -194,9 +194,12 @@ impl Site {
         self.folder.path().join("artifacts").join(key)
     }
 
-    /// The names of files in the artifacts' folder, wherever in it.
+    /// The names of files in the artifacts' folder, wherever in it, but for the one that says which
+    /// folder it is.
     pub fn objects(&self) -> Vec<PathBuf> {
-        files(&self.folder.path().join("artifacts"))
+        let mut objects = files(&self.folder.path().join("artifacts"));
+        objects.retain(|file| !file.ends_with("fencepost-store"));
+        objects
     }
 
     /// A one-use code to pair a new device, or one again.

@@ -8,9 +8,11 @@ use fencepost_tests::Site;
 use fencepost_tests::agent_frames::{accept, commit, declared, progress, resumed};
 use fencepost_tests::buyer::clip;
 use fencepost_tests::gateway::{ACCEPT, TTL};
+use fencepost_tests::processes::Process;
 use fencepost_tests::stand_ins::HeldFfmpeg;
 
 use fencepost_tests::wait::until;
+use rustix::process::Signal;
 
 use crate::refused;
 
@@ -209,4 +211,80 @@ async fn a_killed_gateway_leaves_leases_that_go_on_elsewhere() {
         "{answer:?}"
     );
     assert_eq!(site.statuses(&job).await, "succeeded: succeeded");
+}
+
+/// Starts a gateway that must not begin beside the others, and gives what it says.
+async fn refused_beside_others(site: &Site, setting: (&str, &str)) -> String {
+    let log_file = site.folder.path().join("refused.log");
+    std::fs::remove_file(&log_file).ok();
+    let mut process = Process::start(&mut site.command(&[setting]), &log_file);
+    let status = process.wait().await;
+    assert_eq!(status.code(), Some(78), "{}", process.log());
+    process.log()
+}
+
+#[tokio::test]
+async fn a_gateway_with_another_key_or_folder_is_refused_while_others_run() {
+    let site = Site::new().await;
+    let path = |name: &str| site.folder.path().join(name).display().to_string();
+    let mut running = site.gateway().await;
+    std::fs::write(path("other.key"), "o".repeat(40)).expect("a file");
+    for (key, other, named) in [
+        (
+            "artifacts.signing_key_file",
+            "other.key",
+            "artifacts.signing_key",
+        ),
+        (
+            "webhooks.secret_key_file",
+            "other.key",
+            "webhooks.secret_key",
+        ),
+        ("artifacts.dir", "elsewhere", "artifacts.dir"),
+    ] {
+        let said = refused_beside_others(&site, (key, &path(other))).await;
+        assert!(
+            said.contains(named) && said.contains("stop all gateways"),
+            "{said}"
+        );
+        assert!(!said.contains("oooo") && !said.contains("kkkk"), "{said}");
+        assert!(running.readiness().await.0, "the one that runs goes on");
+    }
+    // The same folder at another path is the same folder.
+    std::os::unix::fs::symlink(path("artifacts"), path("mounted")).expect("a link");
+    let moved = site
+        .gateway_with(&[("artifacts.dir", &path("mounted"))])
+        .await;
+    assert!(moved.readiness().await.0);
+    // All are restarted one by one with the same key …
+    running.stop().await;
+    let mut next = site.gateway().await;
+    drop(moved);
+    next.stop().await;
+    // … and one was killed, which counts until it has long been silent; then a new key is fine.
+    let other = ("artifacts.signing_key_file", path("other.key"));
+    refused_beside_others(&site, (other.0, &other.1)).await;
+    site.clock.advance(Duration::from_secs(16)).await;
+    let changed = site.gateway_with(&[(other.0, &other.1)]).await;
+    assert!(changed.readiness().await.0);
+}
+
+#[tokio::test]
+async fn a_gateway_that_wakes_up_among_others_with_another_key_is_not_ready() {
+    let site = Site::new().await;
+    let other = site.folder.path().join("other.key");
+    std::fs::write(&other, "o".repeat(40)).expect("a file");
+    let asleep = site.gateway().await;
+    asleep.process.signal(Signal::STOP);
+    site.clock.advance(Duration::from_secs(16)).await;
+    let key = ("artifacts.signing_key_file", other.to_str().expect("plain"));
+    let changed = site.gateway_with(&[key]).await;
+    asleep.process.signal(Signal::CONT);
+    let (ready, said) = asleep.readiness().await;
+    assert!(
+        !ready && said.contains("another link-signing key"),
+        "{said}"
+    );
+    let (_, said) = changed.readiness().await;
+    assert!(!said.contains("another"), "{said}");
 }

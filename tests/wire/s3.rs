@@ -4,6 +4,7 @@ use fencepost_protocol::GatewayFrame;
 use fencepost_tests::agent_frames::commit;
 use fencepost_tests::buyer::{clip, film, text, transcode};
 use fencepost_tests::gateway::hex_sha256;
+use fencepost_tests::processes::Process;
 use fencepost_tests::{Bucket, Site};
 use reqwest::StatusCode;
 use serde_json::json;
@@ -183,4 +184,27 @@ async fn the_object_of_a_lost_attempt_is_never_an_answer() {
     assert_eq!(buyer.download(&job).await, clip().await);
     let still = std::fs::read(site.object(&lost.output.object_key));
     assert_eq!(still.expect("nobody deleted it yet"), b"lost");
+}
+
+#[tokio::test]
+async fn a_gateway_on_another_bucket_is_refused_and_one_on_the_same_is_not() {
+    let site = Site::new().await;
+    let bucket = Bucket::start(site.folder.path()).await;
+    let elsewhere = site.folder.path().join("elsewhere");
+    std::fs::create_dir(&elsewhere).expect("a folder");
+    let other = Bucket::start(&elsewhere).await;
+    let (_one, _two) = (
+        site.gateway_on(&bucket, &[]).await,
+        site.gateway_on(&bucket, &[]).await,
+    );
+    let settings = other.settings();
+    let settings: Vec<_> = settings
+        .iter()
+        .map(|(key, value)| (*key, value.as_str()))
+        .collect();
+    let log_file = site.folder.path().join("refused.log");
+    let mut process = Process::start(&mut site.command(&settings), &log_file);
+    let status = process.wait().await;
+    assert_eq!(status.code(), Some(78), "{}", process.log());
+    assert!(process.log().contains("artifacts.s3"), "{}", process.log());
 }

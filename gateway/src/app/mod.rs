@@ -19,6 +19,8 @@ use fencepost_egress::{Guard, Guarded};
 use fencepost_media::{Overrides, Tools};
 use fencepost_protocol::Intervals;
 use fencepost_store::artifacts::{ArtifactError, ArtifactStore, Bucket, LinkSigner, Links};
+use fencepost_store::identity::GatewayIdentity;
+use fencepost_store::tx::begin_gateway::Stranger;
 use fencepost_store::{Store, StoreError, StoreSettings};
 
 pub use signals::until_told_to_stop;
@@ -53,6 +55,12 @@ pub enum AppError {
         /// What the system says.
         error: std::io::Error,
     },
+    /// Another gateway runs on the same database with other keys, or another store.
+    #[error(
+        "{0}: links of one would lead nowhere at the other. Start this one with what the others have; \
+         to change it, stop all gateways first (one that was killed counts for 15 more seconds)"
+    )]
+    Stranger(Stranger),
     /// A server or the actors ended by themselves.
     #[error("{0} ended unexpectedly")]
     Ended(&'static str),
@@ -78,11 +86,11 @@ impl Gateway {
         let admin = listen("admin.bind", config.admin.bind)?;
         let metrics = crate::telemetry::metrics()?;
         store.check_schema().await?;
-        store.begin_gateway().await?;
         let (artifacts, links) = open_artifacts(&config)?;
         let tools = find_tools(&config.verifier).await;
         let can_verify = tools.is_some();
         let webhooks = webhooks(&config)?;
+        begin(&config, &store, &artifacts).await?;
         let actors = ActorSystem::start(Dependencies {
             store: store.clone(),
             artifacts: artifacts.clone(),
@@ -141,6 +149,9 @@ impl Gateway {
         self.state.actors.shut_down().await;
         self.api.stop().await;
         self.admin.stop().await;
+        if let Err(error) = self.state.store.end_gateway().await {
+            tracing::warn!(%error, "others take this gateway for a running one for some seconds");
+        }
         self.state.store.close().await;
         tracing::info!("the gateway has stopped");
     }
@@ -181,6 +192,20 @@ fn open_artifacts(config: &Config) -> Result<(ArtifactStore, Links), AppError> {
             )
         }
     })
+}
+
+/// Begins among the gateways of the database, or is refused.
+async fn begin(config: &Config, store: &Store, artifacts: &ArtifactStore) -> Result<(), AppError> {
+    let (link_key, webhook_key) = config.fingerprints()?;
+    let identity = GatewayIdentity {
+        link_key,
+        webhook_key,
+        object_store: artifacts.identity().await?,
+    };
+    store
+        .begin_gateway(identity)
+        .await?
+        .map_err(AppError::Stranger)
 }
 
 /// The programs that check outputs. Without them the gateway runs, and says that it is not ready.

@@ -48,6 +48,7 @@ impl From<AppError> for CliError {
             other @ (AppError::Artifacts(_)
             | AppError::Client(_)
             | AppError::Listen { .. }
+            | AppError::Stranger(_)
             | AppError::Ended(_)) => Self::App(other),
         }
     }
@@ -59,10 +60,12 @@ impl CliError {
         Self::Refused(format!("there is no {what} {name}"))
     }
 
-    /// 2 for a wrong configuration, 130 for an interruption, 1 for anything else.
+    /// 2 for a wrong configuration, 78 for one that is wrong beside the gateways that run, 130 for an
+    /// interruption, 1 for anything else.
     pub(super) fn exit_code(&self) -> ExitCode {
         match self {
             Self::Config(_) => ExitCode::from(2),
+            Self::App(AppError::Stranger(_)) => ExitCode::from(78),
             Self::Job(error) => ExitCode::from(error.code()),
             // What a shell says of whom a signal ended.
             Self::Demo(DemoError::Interrupted) => ExitCode::from(130),

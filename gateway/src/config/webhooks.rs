@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use fencepost_store::identity::Fingerprint;
 use fencepost_store::vault::Vault;
 use serde::{Deserialize, Serialize};
 
@@ -41,6 +42,22 @@ impl Config {
     /// What seals and opens the endpoints' secrets. What was sealed before there was a key of its own
     /// stays readable.
     pub fn vault(&self) -> Result<Vault, ConfigError> {
+        let secrets = self.sealing_secrets()?;
+        let all: Vec<_> = secrets.iter().map(|one| one.expose().as_bytes()).collect();
+        Ok(Vault::new(&all))
+    }
+
+    /// Of the secret that signs links, and of the one that seals.
+    pub fn fingerprints(&self) -> Result<(Fingerprint, Fingerprint), ConfigError> {
+        let links = self.artifacts.signing_secret()?;
+        let sealing = self.sealing_secrets()?;
+        let first = sealing.first().unwrap_or(&links);
+        let of = |secret: &Secret| Fingerprint::of(secret.expose().as_bytes());
+        Ok((of(&links), of(first)))
+    }
+
+    /// The first one seals, all open.
+    fn sealing_secrets(&self) -> Result<Vec<Secret>, ConfigError> {
         let own = self.webhooks.secret_key()?;
         if let Some((key, secret)) = &own
             && secret.expose().len() < MIN_KEY_BYTES
@@ -48,9 +65,7 @@ impl Config {
             let problem = format!("must have at least {MIN_KEY_BYTES} characters");
             return Err(ConfigError::about(key, problem));
         }
-        let links = self.artifacts.signing_secret()?;
-        let own = own.iter().map(|(_, secret)| secret);
-        let all = own.chain([&links]).map(|secret| secret.expose().as_bytes());
-        Ok(Vault::new(&all.collect::<Vec<_>>()))
+        let own = own.into_iter().map(|(_, secret)| secret);
+        Ok(own.chain([self.artifacts.signing_secret()?]).collect())
     }
 }

@@ -69,8 +69,9 @@ impl AppState {
     /// Why this process cannot do its work at the moment; empty if it can.
     pub async fn troubles(&self) -> Vec<String> {
         let mut troubles = Vec::new();
-        if let Err(error) = self.store.ping().await {
-            troubles.push(error.to_string());
+        match self.store.ping().await {
+            Ok(()) => troubles.extend(self.estranged().await),
+            Err(error) => troubles.push(error.to_string()),
         }
         for round in self.actors.loops().iter().filter(|round| !round.is_good()) {
             let age = round.age().as_secs();
@@ -82,6 +83,14 @@ impl AppState {
                 .push("ffmpeg and ffprobe were not found: outputs cannot be checked".to_owned());
         }
         troubles
+    }
+
+    /// Whether gateways that began after this one work with other keys or another store.
+    async fn estranged(&self) -> Option<String> {
+        match self.store.estranged().await {
+            Ok(stranger) => stranger.map(|stranger| stranger.to_string()),
+            Err(error) => Some(error.to_string()),
+        }
     }
 
     /// A signed link, absolute where we know how others reach us, or where it leads elsewhere.

@@ -17,6 +17,7 @@ mod error;
 mod leftovers;
 mod links;
 mod local_copy;
+mod marker;
 mod read;
 mod staged;
 

@@ -232,3 +232,39 @@ async fn files_larger_than_a_part_survive_in_both_kinds_of_store() {
         assert_eq!(<[u8; 32]>::from(Sha256::digest(&local)), stored.sha256);
     }
 }
+
+#[tokio::test]
+async fn a_store_is_known_by_what_is_in_it_and_not_by_its_path() {
+    let (folder, store) = on_disk();
+    let first = store.identity().await.unwrap();
+    assert_eq!(store.identity().await.unwrap(), first);
+    let elsewhere = TempDir::new().unwrap();
+    let moved = elsewhere.path().join("mounted");
+    std::os::unix::fs::symlink(folder.path(), &moved).unwrap();
+    let moved = ArtifactStore::on_disk(&moved).unwrap();
+    assert_eq!(moved.identity().await.unwrap(), first);
+    let (_other_folder, other) = on_disk();
+    assert_ne!(other.identity().await.unwrap(), first);
+}
+
+#[tokio::test]
+async fn those_who_ask_a_new_store_at_once_are_told_the_same() {
+    let (_folder, disk) = on_disk();
+    for store in [disk, ArtifactStore::remote(Arc::new(InMemory::new()))] {
+        let asked = (0..16).map(|_| {
+            let store = store.clone();
+            async move { tokio::spawn(async move { store.identity().await.unwrap() }).await }
+        });
+        let told = futures_util::future::join_all(asked).await;
+        let first = *told[0].as_ref().unwrap();
+        assert!(told.into_iter().all(|told| told.unwrap() == first));
+    }
+}
+
+#[tokio::test]
+async fn a_marker_that_is_no_id_is_said_to_be_damaged() {
+    let (folder, store) = on_disk();
+    std::fs::write(folder.path().join("fencepost-store"), "?").unwrap();
+    let refused = store.identity().await.unwrap_err();
+    assert!(refused.to_string().contains("damaged"), "{refused}");
+}

@@ -121,6 +121,11 @@ impl Store {
         }
     }
 
+    /// The gateway that it is the store of, if it is one's.
+    pub(crate) fn gateway(&self) -> Option<Uuid> {
+        self.gateway
+    }
+
     /// The same store in the hands of an operator, whose name the audit log gets.
     #[must_use]
     pub fn acting_for(&self, actor: Actor) -> Self {

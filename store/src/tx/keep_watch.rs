@@ -74,28 +74,9 @@ impl Store {
         Ok(SweepBegin { now, outage })
     }
 
-    /// The gateway whose store this is begins: its sessions are open sockets from the first one on.
-    pub async fn begin_gateway(&self) -> Result<(), StoreError> {
-        self.execute(BeginGateway).await
-    }
-
     /// Ends a sweep that looked, at that time, at everything that was due.
     pub async fn finish_sweep(&self, looked_at: OffsetDateTime) -> Result<(), StoreError> {
         self.execute(FinishSweep { looked_at }).await
-    }
-}
-
-struct BeginGateway;
-
-impl Transaction for BeginGateway {
-    const NAME: &'static str = "begin_gateway";
-    type Output = ();
-
-    async fn run(&self, tx: &mut Tx) -> Result<(), StoreError> {
-        match tx.gateway {
-            Some(gateway) => say_that_it_runs(tx, gateway).await,
-            None => Ok(()),
-        }
     }
 }
 
@@ -128,16 +109,17 @@ impl Transaction for FinishSweep {
     }
 }
 
-/// Nothing is decided by it but whether a device is shown, and taken over, as a connected one.
+/// Nothing is decided by it but whether a device is shown, and taken over, as a connected one, and with
+/// whom a gateway that begins must agree. One that has ended does not come back by a last sweep.
 async fn say_that_it_runs(tx: &mut Tx, gateway: Uuid) -> Result<(), StoreError> {
     sqlx::query!(
         r#"-- keep_watch: this gateway runs
         with gone as (
             delete from gateways where seen_at < authority_now() - interval '1 day' and id <> $1
         )
-        insert into gateways as g (id, seen_at) values ($1, authority_now())
-        on conflict (id) do update set seen_at = excluded.seen_at
-        where g.seen_at < excluded.seen_at - interval '1 second' or g.seen_at > excluded.seen_at"#,
+        update gateways set seen_at = authority_now()
+        where id = $1 and (seen_at < authority_now() - interval '1 second'
+            or seen_at > authority_now())"#,
         gateway
     )
     .execute(&mut **tx)

@@ -5,6 +5,7 @@ mod once;
 mod replay;
 
 pub mod accept_clock;
+pub mod begin_gateway;
 pub mod begin_session;
 pub mod begin_verification;
 pub mod cancel_job;
