@@ -37,6 +37,8 @@ pub(crate) enum Scenario {
     Lifecycle(LifecycleArgs),
     /// Sessions that only wait.
     Sessions(SessionsArgs),
+    /// Pages of an org's jobs, among few jobs and among very many.
+    Pages(PagesArgs),
 }
 
 #[derive(Debug, Args)]
@@ -78,6 +80,19 @@ pub(crate) struct SessionsArgs {
     pub(crate) seconds: u64,
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct PagesArgs {
+    /// Jobs that there are in the end. Five million take about 6 GB of disk and ten minutes.
+    #[arg(long, default_value_t = 5_000_000, value_parser = clap::value_parser!(u64).range(1_000..))]
+    pub(crate) jobs: u64,
+    /// Jobs among which pages are asked for first.
+    #[arg(long, default_value_t = 50_000, value_parser = clap::value_parser!(u64).range(1_000..))]
+    pub(crate) few: u64,
+    /// How often each page is asked for.
+    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) rounds: u32,
+}
+
 impl LifecycleArgs {
     pub(crate) fn in_flight(&self) -> u32 {
         self.in_flight
@@ -96,6 +111,7 @@ impl Scenario {
             // A device's socket, its uploads, and the buyers.
             Self::Lifecycle(args) => u64::from(args.devices) + u64::from(args.in_flight()) + 64,
             Self::Sessions(args) => u64::from(args.devices),
+            Self::Pages(_) => 8,
         }
     }
 }

@@ -111,7 +111,7 @@ impl Database {
 async fn start_embedded(cli: &Cli, folder: &Path) -> Result<EmbeddedPostgres, LoadError> {
     let gateways = match &cli.scenario {
         Scenario::Lifecycle(args) => args.gateways,
-        Scenario::Sessions(_) => 1,
+        Scenario::Sessions(_) | Scenario::Pages(_) => 1,
     };
     let mut options = StartOptions::new(folder.join("postgres"));
     options.temporary = true;

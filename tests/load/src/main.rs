@@ -5,8 +5,8 @@
 //! out (`noop.v1`), because it is not ours to measure.
 //!
 //! The modules, in the order of a run: [`cli`], [`open_files`], [`database`], [`ceiling`],
-//! [`gateways`], [`people`] (who takes part), [`device`], [`buyer`], [`lifecycle`] and [`sessions`]
-//! (the two scenarios), [`observe`] and [`processes`] (what was used), [`figures`] and [`report`]
+//! [`gateways`], [`people`] (who takes part), [`device`], [`buyer`], [`lifecycle`], [`sessions`]
+//! and [`pages`] (the scenarios), [`observe`] and [`processes`] (what was used), [`figures`] and [`report`]
 //! (what is said).
 
 mod buyer;
@@ -20,6 +20,7 @@ mod gateways;
 mod lifecycle;
 mod observe;
 mod open_files;
+mod pages;
 mod people;
 mod processes;
 mod report;
@@ -79,6 +80,7 @@ async fn scenario(cli: &Cli, database: &database::Database) -> Result<report::Re
     match &cli.scenario {
         Scenario::Lifecycle(args) => lifecycle::run(cli, args, database).await,
         Scenario::Sessions(args) => sessions::run(cli, args, database).await,
+        Scenario::Pages(args) => pages::run(cli, args, database).await,
     }
 }
 
