@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use actix::{Actor, Context, Handler, Message, MessageResult, ResponseFuture};
 use fencepost_domain::artifact_key;
-use fencepost_domain::service::{ServiceName, ServiceParams, TranscodeParams};
+use fencepost_domain::service::{ServiceName, ServiceParams};
 use fencepost_domain::verification::Verdict;
 use fencepost_media::{
-    CheckFailure, Expectation, Limits, StopSignal, Tools, Workbench, check_output,
+    CheckFailure, Expectation, Limits, Sources, StopSignal, Tools, Workbench, check_output,
 };
 use fencepost_store::artifacts::{ArtifactError, ArtifactStore, LocalCopy};
 use fencepost_store::tx::begin_verification::VerificationTicket;
@@ -148,10 +148,12 @@ impl Inner {
         }
         let service = ServiceName::parse(&ticket.service)
             .ok_or_else(|| format!("this build does not know {}", ticket.service))?;
-        match ServiceParams::parse(service, &ticket.params).map_err(|error| error.to_string())? {
-            ServiceParams::Transcode(params) => self.check_media(ticket, &file, params).await,
+        let params = ServiceParams::parse(service, &ticket.params);
+        let params = params.map_err(|error| error.to_string())?;
+        match Expectation::of(&params, &Sources::new(), ticket.max_output_seconds) {
+            Some(expectation) => self.check_media(&file, &expectation).await,
             // Nothing is promised but the bytes.
-            ServiceParams::Noop(_) => Ok(Verdict::Good {
+            None => Ok(Verdict::Good {
                 duration_seconds: 0.0,
             }),
         }
@@ -171,9 +173,8 @@ impl Inner {
 
     async fn check_media(
         &self,
-        ticket: &VerificationTicket,
         copy: &LocalCopy,
-        params: TranscodeParams,
+        expectation: &Expectation,
     ) -> Result<Verdict, String> {
         let tools = self
             .tools
@@ -190,12 +191,7 @@ impl Inner {
             limits,
             stop: StopSignal::new(),
         };
-        let expected = Expectation {
-            params: &params,
-            source: None,
-            max_output_seconds: ticket.max_output_seconds,
-        };
-        match check_output(&bench, copy.path(), &expected, &|_| ()).await {
+        match check_output(&bench, copy.path(), expectation, &|_| ()).await {
             Ok(checked) => Ok(Verdict::Good {
                 duration_seconds: checked.duration_seconds,
             }),

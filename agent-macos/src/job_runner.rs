@@ -6,6 +6,7 @@
 //!
 //! It never sees the secret of its lease, and it cannot commit: it only says how it ended.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,7 +19,7 @@ use fencepost_protocol::OutputDeclaration;
 use crate::address::Gateway;
 use crate::core::{JobOutcome, Work};
 use crate::reporter::Reporter;
-use crate::runner::{Runner, check_params};
+use crate::runner::{Runner, check_order};
 use crate::transfer::digest::{self, Digest};
 use crate::transfer::link::{Link, LinkDesk};
 use crate::transfer::{LeaseWatch, Network, StepError, download, upload};
@@ -79,11 +80,11 @@ struct Job<'a> {
 
 impl Job<'_> {
     async fn run(&self) -> Result<OutputDeclaration, StepError> {
-        let params = check_params(self.work)?;
+        let params = check_order(self.work)?;
         self.reporter.phase(Phase::Downloading).await;
-        let input = self.live.bound(self.download()).await?;
+        let inputs = self.live.bound(self.download()).await?;
         self.reporter.phase(Phase::Running).await;
-        let output = self.media(params, input).await?;
+        let output = self.media(params, inputs).await?;
         let digest = self.live.bound(digest::of_file(&output, self.live)).await?;
         self.check_size(&digest)?;
         self.reporter.phase(Phase::Uploading).await;
@@ -96,28 +97,35 @@ impl Job<'_> {
         })
     }
 
-    /// Fetches every input; gives the first, which is the one that the service works on.
-    async fn download(&self) -> Result<PathBuf, StepError> {
-        let total: u64 = self.work.inputs.iter().map(|input| input.size_bytes).sum();
-        let mut before = 0;
-        let mut first = None;
+    /// Fetches every input, one after the other; gives the files by the inputs' names.
+    async fn download(&self) -> Result<BTreeMap<String, PathBuf>, StepError> {
+        let sizes = self.work.inputs.iter().map(|input| input.size_bytes);
+        let total = sizes.fold(0, u64::saturating_add);
+        let mut before: u64 = 0;
+        let mut files = BTreeMap::new();
         for (index, grant) in self.work.inputs.iter().enumerate() {
             // Never named by what the buyer or the gateway calls it.
             let file = self.workspace.path().join(format!("input-{index}"));
             let source = (grant.name.as_str(), grant.url.as_str());
             let mut link = Link::to_input(&self.shop.gateway, self.desk, source)?;
             let received = |bytes| {
-                self.reporter
-                    .percent(Phase::Downloading, percent(before + bytes, total));
+                self.reporter.percent(
+                    Phase::Downloading,
+                    percent(before.saturating_add(bytes), total),
+                );
             };
             download::download(&self.shop.network, &mut link, grant, &file, &received).await?;
-            before += grant.size_bytes;
-            first.get_or_insert(file);
+            before = before.saturating_add(grant.size_bytes);
+            files.insert(grant.name.clone(), file);
         }
-        first.ok_or_else(|| StepError::failed("input_invalid", "the job has no input"))
+        Ok(files)
     }
 
-    async fn media(&self, params: ServiceParams, input: PathBuf) -> Result<PathBuf, StepError> {
+    async fn media(
+        &self,
+        params: ServiceParams,
+        inputs: BTreeMap<String, PathBuf>,
+    ) -> Result<PathBuf, StepError> {
         self.live.check()?;
         let on_progress = |progress: fencepost_media::Progress| {
             if let Some(percent) = progress.percent {
@@ -128,7 +136,7 @@ impl Job<'_> {
         let service = (self.work, params);
         self.shop
             .runner
-            .run(service, (input, folder), self.live, &on_progress)
+            .run(service, (inputs, folder), self.live, &on_progress)
             .await
     }
 

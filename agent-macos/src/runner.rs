@@ -1,12 +1,13 @@
 //! The services that this agent runs, on top of the media crate.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use fencepost_domain::service::{Capability, ServiceName, ServiceParams, TranscodeParams};
+use fencepost_domain::field::FieldError;
+use fencepost_domain::service::{Capability, ServiceName, ServiceParams};
 use fencepost_media::{
-    Limits, MediaFailure, Overrides, Progress, Roster, StopSignal, Tools, TranscodeJob, Workbench,
+    Job, Limits, MediaFailure, Overrides, Progress, Roster, StopSignal, Tools, Workbench,
 };
 
 use crate::core::Work;
@@ -51,20 +52,14 @@ impl Runner {
         self.proven.iter().cloned().collect()
     }
 
-    /// Runs the service on the input and gives the file it wrote into `folder`.
+    /// Runs the service on the inputs, given by name, and gives the file it wrote into `folder`.
     pub async fn run(
         &self,
         (work, params): (&Work, ServiceParams),
-        (input, folder): (PathBuf, &Path),
+        (inputs, folder): (BTreeMap<String, PathBuf>, &Path),
         live: &LeaseWatch,
         on_progress: &(dyn Fn(Progress) + Send + Sync),
     ) -> Result<PathBuf, StepError> {
-        let ServiceParams::Transcode(params) = params else {
-            return Err(StepError::failed(
-                "input_invalid",
-                "this agent does not run that service",
-            ));
-        };
         let defaults = Limits::default();
         let bench = Workbench {
             tools: self.tools.clone(),
@@ -77,36 +72,40 @@ impl Runner {
             // A child of the lease's signal, so that the end of the lease can be told apart.
             stop: live.stop.child_token(),
         };
-        let job = TranscodeJob {
-            input,
-            videotoolbox_proven: self.has_videotoolbox(&params),
+        let job = Job {
             params,
+            inputs,
             max_output_seconds: work.limits.max_output_seconds,
+            proven: self.proven.clone(),
         };
-        let transcode = fencepost_media::transcode(&bench, &job, on_progress);
-        tokio::pin!(transcode);
+        let running = fencepost_media::run(&bench, &job, on_progress);
+        tokio::pin!(running);
         let done = tokio::select! {
-            done = &mut transcode => done,
+            done = &mut running => done,
             () = live.ended() => {
                 bench.stop.cancel();
-                transcode.await
+                running.await
             }
         };
         done.map(|output| output.file).map_err(step_error)
     }
-
-    fn has_videotoolbox(&self, params: &TranscodeParams) -> bool {
-        let word = format!("videotoolbox.{}", params.codec.as_str());
-        self.proven.contains(&Capability::new(word))
-    }
 }
 
-/// Reads the parameters of an offer once more: what the gateway let through, we need not believe.
-pub fn check_params(work: &Work) -> Result<ServiceParams, StepError> {
+/// Reads the parameters and the inputs' names of an offer once more: what the gateway let through, we
+/// need not believe.
+pub fn check_order(work: &Work) -> Result<ServiceParams, StepError> {
     let unknown = || StepError::failed("input_invalid", "the service is not known to this agent");
     let service = ServiceName::parse(&work.service).ok_or_else(unknown)?;
-    ServiceParams::parse(service, &work.params)
-        .map_err(|error| StepError::failed("input_invalid", error.within("params").to_string()))
+    let refused = |error: FieldError| StepError::failed("input_invalid", error.to_string());
+    let params = ServiceParams::parse(service, &work.params)
+        .map_err(|error| refused(error.within("params")))?;
+    let names: Vec<_> = work
+        .inputs
+        .iter()
+        .map(|input| input.name.as_str())
+        .collect();
+    params.check_inputs(&names).map_err(refused)?;
+    Ok(params)
 }
 
 fn step_error(failure: MediaFailure) -> StepError {

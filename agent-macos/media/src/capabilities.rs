@@ -10,8 +10,9 @@ use fencepost_domain::service::transcode::VideoCodec;
 use fencepost_domain::service::{Capability, ServiceName};
 
 use crate::Workbench;
+use crate::args::Args;
 use crate::child::{self, ChildLimits, ChildSpec, Ended, Stdout};
-use crate::encoder::{Args, Encoder, Quality, encoder_arguments};
+use crate::encoder::{Encoder, Quality, encoder_arguments};
 use crate::probe::{file_url, probe};
 
 const TRIAL_TIME: Duration = Duration::from_secs(10);
@@ -68,7 +69,7 @@ async fn works(bench: &Workbench, encoder: Encoder) -> bool {
 }
 
 async fn encode(bench: &Workbench, encoder: Encoder, file: &std::path::Path) -> Result<(), String> {
-    let mut args = Args(Vec::new());
+    let mut args = Args::default();
     args.words("-hide_banner -nostdin -y -loglevel error -nostats");
     args.words("-f lavfi -i testsrc=size=320x240:rate=25:duration=1");
     args.word("-vf")

@@ -1,10 +1,8 @@
 //! Which encoder writes the picture, and how it is told the quality.
 
-use std::ffi::OsString;
-
-use fencepost_domain::service::TranscodeParams;
 use fencepost_domain::service::transcode::{Hardware, VideoCodec};
 
+use crate::args::Args;
 use crate::{FailureCode, MediaFailure};
 
 /// Which program part encodes.
@@ -28,18 +26,20 @@ impl Encoder {
     ///
     /// A constant quality asked for is honoured in software when the buyer leaves the choice to
     /// us: VideoToolbox has no such scale.
-    pub(crate) fn choose(params: &TranscodeParams, proven: bool) -> Result<Self, MediaFailure> {
-        let usable = proven && params.codec != VideoCodec::Vp9;
-        match params.hardware {
-            Hardware::Require if usable => Ok(Self::VideoToolbox(params.codec)),
+    pub(crate) fn choose(
+        codec: VideoCodec,
+        hardware: Hardware,
+        (has_scale, proven): (bool, bool),
+    ) -> Result<Self, MediaFailure> {
+        let usable = proven && codec != VideoCodec::Vp9;
+        match hardware {
+            Hardware::Require if usable => Ok(Self::VideoToolbox(codec)),
             Hardware::Require => Err(MediaFailure::new(
                 FailureCode::DeviceFault,
                 "this machine has not proven VideoToolbox for this codec",
             )),
-            Hardware::Prefer if usable && params.crf.is_none() => {
-                Ok(Self::VideoToolbox(params.codec))
-            }
-            Hardware::Prefer | Hardware::Never => Ok(Self::Software(params.codec)),
+            Hardware::Prefer if usable && !has_scale => Ok(Self::VideoToolbox(codec)),
+            Hardware::Prefer | Hardware::Never => Ok(Self::Software(codec)),
         }
     }
 
@@ -116,22 +116,5 @@ pub(crate) fn encoder_arguments(
                 args.words("-b:v 0");
             }
         }
-    }
-}
-
-/// Builds an argument vector.
-pub(crate) struct Args(pub(crate) Vec<OsString>);
-
-impl Args {
-    /// Appends one argument.
-    pub(crate) fn word(&mut self, word: impl Into<OsString>) -> &mut Self {
-        self.0.push(word.into());
-        self
-    }
-
-    /// Appends fixed arguments written as one line. Never used for anything from outside.
-    pub(crate) fn words(&mut self, line: &'static str) -> &mut Self {
-        self.0.extend(line.split(' ').map(OsString::from));
-        self
     }
 }

@@ -47,6 +47,17 @@ impl MediaFailure {
         Self::Failed { code, message }
     }
 
+    /// The same, saying which input it is about.
+    pub(crate) fn about(self, input: &str) -> Self {
+        match self {
+            Self::Stopped => Self::Stopped,
+            Self::Failed { code, message } => Self::Failed {
+                code,
+                message: format!("input {input}: {message}"),
+            },
+        }
+    }
+
     /// An operating system error while doing `what`.
     pub(crate) fn io(what: &str, error: &std::io::Error) -> Self {
         Self::new(FailureCode::DeviceFault, format!("{what}: {error}"))

@@ -1,10 +1,10 @@
-//! Everything of Fencepost that touches FFmpeg, in one place: the agent runs `transcode.v1` with
-//! it and the control plane's verifier checks an output with it, so that both judge alike.
+//! Everything of Fencepost that touches FFmpeg, in one place: the agent runs the services with it
+//! and the control plane's verifier checks an output with it, so that both judge alike.
 //!
 //! ```text
 //! Tools::find ──> Workbench { tools, folder, limits, stop }
 //!                     ├── probe         what is this file?            (sniff, then ffprobe)
-//!                     ├── transcode     probe, encode, check          (the agent)
+//!                     ├── run           probe, make, check            (the agent)
 //!                     ├── check_output  is it what was promised?      (agent and verifier)
 //!                     └── capabilities  what can this machine encode? (by doing it)
 //! child::run is the only place that starts a process.
@@ -14,7 +14,7 @@
 //! bytes and its demuxer forced, only the `file` protocol is open, the process has an empty
 //! environment, no stdin, no network where the platform allows that, and hard limits.
 
-mod arguments;
+mod args;
 mod capabilities;
 mod check;
 pub mod child;
@@ -28,17 +28,19 @@ mod group;
 mod isolation;
 mod judge;
 mod limits;
+mod picture;
 mod probe;
 mod processes;
 mod progress;
 mod report;
 mod roster;
+mod services;
 mod size;
 mod sniff;
 mod tail;
 mod tools;
-mod transcode;
 mod verdict;
+mod work;
 mod workbench;
 
 pub use capabilities::capabilities;
@@ -47,9 +49,9 @@ pub use encoder::Encoder;
 pub use failure::MediaFailure;
 pub use fencepost_domain::failure::FailureCode;
 pub use isolation::Isolation;
-pub use judge::Expectation;
+pub use judge::{Expectation, Length, Pictures, Promise, VideoPromise};
 pub use limits::Limits;
-pub use probe::{AudioStream, Probe, VideoStream, probe};
+pub use probe::{AudioStream, Probe, Sources, VideoStream, probe};
 pub use progress::{OnProgress, Progress, Stage};
 pub use roster::Roster;
 pub use size::Size;
@@ -57,6 +59,6 @@ pub use sniff::Container;
 /// How a running piece of work is told to stop: cancel it and the child is gone within two seconds.
 pub use tokio_util::sync::CancellationToken as StopSignal;
 pub use tools::{Overrides, Tools};
-pub use transcode::{Output, TranscodeJob, transcode};
 pub use verdict::{CheckFailure, Checked, Rejection};
+pub use work::{Job, Output, run};
 pub use workbench::Workbench;

@@ -1,5 +1,6 @@
 //! What is this file? Sniffed first, then asked of ffprobe under a hard deadline.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -12,6 +13,9 @@ use crate::{FailureCode, MediaFailure, Size, Workbench};
 /// More than any honest file's description.
 const LONGEST_REPORT: usize = 4 << 20;
 
+/// The inputs of a job that are films or sound, by name.
+pub type Sources = BTreeMap<String, Probe>;
+
 /// What a media file says about itself. Claims, not proof: only decoding proves.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Probe {
@@ -23,7 +27,9 @@ pub struct Probe {
     pub video: Vec<VideoStream>,
     /// Audio streams with a known codec, in order.
     pub audio: Vec<AudioStream>,
-    /// All streams, also subtitles, data and what has no known codec.
+    /// Codecs of the caption streams, in order.
+    pub captions: Vec<String>,
+    /// All streams, also data and what has no known codec.
     pub streams: usize,
 }
 
@@ -183,6 +189,9 @@ fn understand(container: Container, report: &Report) -> Probe {
         duration_seconds: report.format.duration.as_deref().and_then(seconds),
         video: of_kind("video").map(video).collect(),
         audio: of_kind("audio").filter_map(audio).collect(),
+        captions: of_kind("subtitle")
+            .map(|stream| stream.codec_name.clone().unwrap_or_default())
+            .collect(),
         streams: report.streams.len(),
     }
 }

@@ -1,7 +1,5 @@
 //! What a media check can say.
 
-use fencepost_domain::service::transcode::VideoCodec;
-
 use crate::{Container, FailureCode, MediaFailure, Size};
 
 /// An output that is what was promised.
@@ -9,10 +7,8 @@ use crate::{Container, FailureCode, MediaFailure, Size};
 pub struct Checked {
     /// Its container.
     pub container: Container,
-    /// Its video codec.
-    pub codec: VideoCodec,
-    /// Size of its picture as shown.
-    pub size: Size,
+    /// Size of its picture as shown, if it has one.
+    pub size: Option<Size>,
     /// Average frames per second.
     pub fps: Option<f64>,
     /// Its length in seconds: what is decoded, not only what is stated.

@@ -4,12 +4,13 @@
 //! is made into plain 720p, encoded once to see how fast this machine is, and repeated as often as
 //! it takes.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use fencepost_domain::service::TranscodeParams;
+use fencepost_domain::service::{ServiceName, ServiceParams};
 use fencepost_media::fixture::ffmpeg;
-use fencepost_media::{TranscodeJob, Workbench, transcode};
+use fencepost_media::{Job, Workbench, run};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -80,16 +81,16 @@ impl Heavy {
 }
 
 async fn encode_once(bench: &Workbench, piece: &Path) -> Result<Duration, DemoError> {
-    let params = TranscodeParams::parse(&params())
+    let params = ServiceParams::parse(ServiceName::TranscodeV1, &params())
         .map_err(|error| DemoError::stuck(format!("the demo's own parameters: {error}")))?;
-    let job = TranscodeJob {
-        input: piece.to_owned(),
+    let job = Job {
         params,
+        inputs: BTreeMap::from([("source".to_owned(), piece.to_owned())]),
         max_output_seconds: PIECE_SECONDS + 1,
-        videotoolbox_proven: false,
+        proven: BTreeSet::new(),
     };
     let began = Instant::now();
-    let output = transcode(bench, &job, &|_| {}).await?;
+    let output = run(bench, &job, &|_| {}).await?;
     let took = began.elapsed();
     tokio::fs::remove_file(output.file).await?;
     Ok(took)

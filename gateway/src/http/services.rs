@@ -2,7 +2,7 @@
 
 use actix_web::{HttpResponse, web};
 use fencepost_domain::ledger::PriceTerms;
-use fencepost_domain::service::ServiceName;
+use fencepost_domain::service::{InputSlot, ServiceName};
 use schemars::{JsonSchema, Schema};
 use serde::Serialize;
 
@@ -24,13 +24,37 @@ struct Service {
     name: &'static str,
     /// What it does, in one sentence.
     summary: &'static str,
-    /// The names of its inputs; a job gives exactly these.
-    inputs: &'static [&'static str],
+    /// Its inputs; a job gives exactly these.
+    inputs: Vec<Input>,
     /// JSON Schema (2020-12) of its parameters.
     #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
     params_schema: Schema,
     /// What a job costs that is posted now.
     price: Price,
+}
+
+/// An input, or a family of them.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Input {
+    /// Its name; a `{n}` in it stands for a number from 1 to `max`, as in `clip_1`, `clip_2`.
+    name: String,
+    /// What it holds.
+    summary: &'static str,
+    /// The fewest of them; 0 may be left out.
+    min: u8,
+    /// The most of them.
+    max: u8,
+}
+
+impl From<&InputSlot> for Input {
+    fn from(slot: &InputSlot) -> Self {
+        Self {
+            name: slot.pattern(),
+            summary: slot.holds,
+            min: slot.fewest(),
+            max: slot.most(),
+        }
+    }
 }
 
 /// A price; failed and cancelled jobs are free.
@@ -73,7 +97,7 @@ async fn list(_buyer: Buyer, state: web::Data<AppState>) -> HttpResponse {
         Service {
             name: service.as_str(),
             summary: service.summary(),
-            inputs: service.input_names(),
+            inputs: service.inputs().iter().map(Input::from).collect(),
             params_schema: service.params_schema(),
             price: Price::of(price),
         }

@@ -162,8 +162,8 @@ fn services_are_found_by_their_public_names() {
 #[test]
 fn only_noop_is_for_tests_and_takes_no_input() {
     assert!(ServiceName::NoopV1.is_for_tests() && !ServiceName::TranscodeV1.is_for_tests());
-    assert!(ServiceName::NoopV1.input_names().is_empty());
-    assert_eq!(ServiceName::TranscodeV1.input_names(), ["source"]);
+    assert!(ServiceName::NoopV1.inputs().is_empty());
+    assert_eq!(ServiceName::TranscodeV1.inputs_in_words(), "source");
 }
 
 #[test]

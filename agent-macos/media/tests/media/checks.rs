@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use fencepost_domain::service::TranscodeParams;
+use fencepost_domain::service::{ServiceName, ServiceParams};
 use fencepost_media::{
     CheckFailure, Checked, Expectation, Probe, Rejection, Size, check_output, probe,
 };
@@ -18,13 +18,20 @@ async fn check(
     params: Value,
     source: Option<&Probe>,
 ) -> Result<Checked, CheckFailure> {
-    let params = TranscodeParams::parse(&params).expect("parameters that are allowed");
-    let expectation = Expectation {
-        params: &params,
-        source,
-        max_output_seconds: 60,
-    };
-    check_output(&kit.bench, file, &expectation, &|_| ()).await
+    check_output(&kit.bench, file, &expected(&params, source, 60), &|_| ()).await
+}
+
+/// What a transcode has to be, with what is known of its source.
+fn expected(params: &Value, source: Option<&Probe>, most: u32) -> Expectation {
+    let params = ServiceParams::parse(ServiceName::TranscodeV1, params);
+    let sources = source.map(|source| ("source".to_owned(), source.clone()));
+    let sources = sources.into_iter().collect();
+    Expectation::of(
+        &params.expect("parameters that are allowed"),
+        &sources,
+        most,
+    )
+    .expect("media")
 }
 
 fn rejection(result: Result<Checked, CheckFailure>) -> Rejection {
@@ -52,7 +59,10 @@ async fn a_good_output_passes_with_and_without_its_source() {
     let checked = check(&kit, &file, params.clone(), Some(&source))
         .await
         .unwrap();
-    assert_eq!((checked.size, checked.frames), (Size::new(160, 90), 60));
+    assert_eq!(
+        (checked.size, checked.frames),
+        (Some(Size::new(160, 90)), 60)
+    );
     check(&kit, &file, params, None).await.unwrap();
 }
 
@@ -183,12 +193,7 @@ async fn files_that_are_nothing_are_rejected() {
 async fn an_output_longer_than_what_was_sold_is_rejected() {
     let kit = Kit::new().await;
     let source = kit.base(4).await;
-    let params = TranscodeParams::parse(&json!({"codec": "h264"})).unwrap();
-    let expectation = Expectation {
-        params: &params,
-        source: None,
-        max_output_seconds: 2,
-    };
+    let expectation = expected(&json!({"codec": "h264"}), None, 2);
     let verdict = rejection(check_output(&kit.bench, &source, &expectation, &|_| ()).await);
     assert!(
         matches!(verdict, Rejection::TooLong { most: 2, .. }),

@@ -1,14 +1,15 @@
 //! What the tests share: this machine's tools, a private folder each, clips.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
 
-use fencepost_domain::service::TranscodeParams;
+use fencepost_domain::service::{ServiceName, ServiceParams};
 use fencepost_media::fixture::{self, Clip};
 use fencepost_media::{
-    FailureCode, Limits, MediaFailure, Output, Overrides, Progress, StopSignal, Tools,
-    TranscodeJob, Workbench, transcode,
+    FailureCode, Job, Limits, MediaFailure, Output, Overrides, Progress, StopSignal, Tools,
+    Workbench, run,
 };
 use serde_json::Value;
 use tempfile::TempDir;
@@ -85,7 +86,7 @@ impl Kit {
     }
 
     pub(crate) async fn run(&self, input: &Path, params: Value) -> Result<Output, MediaFailure> {
-        transcode(&self.bench, &job(input, &params), &|_| ()).await
+        run(&self.bench, &job(input, &params), &|_| ()).await
     }
 
     pub(crate) async fn run_noting(
@@ -95,7 +96,7 @@ impl Kit {
     ) -> (Result<Output, MediaFailure>, Vec<Progress>) {
         let seen = Mutex::new(Vec::new());
         let note = |progress| seen.lock().unwrap().push(progress);
-        let result = transcode(&self.bench, &job(input, &params), &note).await;
+        let result = run(&self.bench, &job(input, &params), &note).await;
         (result, seen.into_inner().unwrap())
     }
 
@@ -107,12 +108,27 @@ impl Kit {
     }
 }
 
-pub(crate) fn job(input: &Path, params: &Value) -> TranscodeJob {
-    TranscodeJob {
-        input: input.to_owned(),
-        params: TranscodeParams::parse(params).expect("parameters that are allowed"),
+/// A transcode of this source.
+pub(crate) fn job(input: &Path, params: &Value) -> Job {
+    job_of("transcode.v1", &[("source", input)], params)
+}
+
+/// A job of any service.
+pub(crate) fn job_of(service: &str, inputs: &[(&str, &Path)], params: &Value) -> Job {
+    let service = ServiceName::parse(service).expect("a service");
+    let params = ServiceParams::parse(service, params).expect("parameters that are allowed");
+    let names: Vec<_> = inputs.iter().map(|(name, _)| *name).collect();
+    params
+        .check_inputs(&names)
+        .expect("inputs that are allowed");
+    let inputs = inputs.iter();
+    Job {
+        params,
+        inputs: inputs
+            .map(|(name, file)| ((*name).to_owned(), (*file).to_owned()))
+            .collect(),
         max_output_seconds: 60,
-        videotoolbox_proven: false,
+        proven: BTreeSet::new(),
     }
 }
 

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use fencepost_media::{Encoder, FailureCode, MediaFailure, Overrides, Tools, probe, transcode};
+use fencepost_domain::service::Capability;
+use fencepost_media::{Encoder, FailureCode, MediaFailure, Overrides, Tools, probe, run};
 use serde_json::json;
 
 use crate::kit::{Kit, code, is_reaped, job, pid_in, soon, stand_in};
@@ -24,7 +25,7 @@ async fn a_stopped_encode_is_stopped_and_not_failed_and_leaves_no_file() {
         kit.bench.stop.cancel();
     };
     let params = json!({"codec": "h264", "height": 720});
-    let result = transcode(&kit.bench, &job(&source, &params), &stop_soon).await;
+    let result = run(&kit.bench, &job(&source, &params), &stop_soon).await;
     let asked = asked.into_inner().unwrap().expect("progress was seen");
     assert!(asked.elapsed() < Duration::from_secs(2));
     assert_eq!(result, Err(MediaFailure::Stopped));
@@ -98,7 +99,7 @@ async fn a_source_longer_than_what_was_sold_is_refused_before_it_is_decoded() {
     kit.bench.tools.ffmpeg = stand_in(kit.sources.path(), "ffmpeg", "echo > decoded");
     let mut job = job(&source, &json!({"codec": "h264"}));
     job.max_output_seconds = 2;
-    let result = transcode(&kit.bench, &job, &|_| ()).await;
+    let result = run(&kit.bench, &job, &|_| ()).await;
     assert_eq!(code(result), FailureCode::InputInvalid);
     assert_eq!(kit.work_files().len(), 0);
 }
@@ -111,7 +112,7 @@ async fn a_source_that_is_longer_than_it_says_is_not_encoded_to_its_end() {
     let source = kit.make("live.mkv", &live).await;
     let mut job = job(&source, &json!({"codec": "h264", "height": 90}));
     job.max_output_seconds = 2;
-    let result = transcode(&kit.bench, &job, &|_| ()).await;
+    let result = run(&kit.bench, &job, &|_| ()).await;
     assert_eq!(code(result), FailureCode::InputInvalid);
     assert_eq!(kit.work_files().len(), 0);
 }
@@ -176,11 +177,11 @@ async fn hardware_that_fails_is_replaced_by_software_unless_it_was_required() {
             &source,
             &json!({"codec": "h264", "height": 90, "hardware": hardware}),
         );
-        job.videotoolbox_proven = true;
-        transcode(&kit.bench, &job, &|_| ()).await
+        job.proven.insert(Capability::new("videotoolbox.h264"));
+        run(&kit.bench, &job, &|_| ()).await
     };
     let output = with("prefer").await.unwrap();
-    assert!(matches!(output.encoder, Encoder::Software(_)));
+    assert!(matches!(output.encoder, Some(Encoder::Software(_))));
     assert_eq!(code(with("require").await), FailureCode::DeviceFault);
 }
 
@@ -246,7 +247,7 @@ async fn one_frame_of_twenty_hours_is_refused_and_where_it_was_sold_limited() {
     sold.max_output_seconds = 80_000;
     kit.bench.limits.run_time = Duration::from_secs(1);
     let started = Instant::now();
-    let result = transcode(&kit.bench, &sold, &|_| ()).await;
+    let result = run(&kit.bench, &sold, &|_| ()).await;
     assert_eq!(code(result), FailureCode::RuntimeExceeded);
     assert!(started.elapsed() < Duration::from_secs(10));
     assert_eq!(kit.work_files().len(), 0);

@@ -105,11 +105,16 @@ impl Fields {
             .transpose()
     }
 
-    /// Takes all fields that are left, whatever their names, as objects of their own.
+    /// Takes all fields that are left, whatever their names, as objects of their own; null is as good
+    /// as absent.
     pub fn rest_as_objects(mut self) -> Result<Vec<(String, Self)>, FieldError> {
         std::mem::take(&mut self.map)
             .into_iter()
-            .map(|(name, value)| Ok((name.clone(), Self::of(self.path(&name), value)?)))
+            .filter(|(_, value)| !value.is_null())
+            .map(|(name, value)| {
+                let path = self.path(&fencepost_domain::text::clean(&name, 100));
+                Ok((name, Self::of(path, value)?))
+            })
             .collect()
     }
 

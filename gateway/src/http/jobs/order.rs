@@ -62,11 +62,12 @@ pub(super) fn read(body: Value, config: &Config) -> Result<Order, FieldError> {
             error.within("params")
         }
     })?;
+    let inputs = read_inputs(&mut fields, &params)?;
     let order = Order {
         service,
         params,
         raw_params,
-        inputs: read_inputs(&mut fields, service)?,
+        inputs,
         max_attempts: read_max_attempts(&mut fields, config)?,
         deadline: read_deadline(&mut fields, config)?,
         priority: read_priority(&mut fields)?,
@@ -122,30 +123,30 @@ fn read_service(fields: &mut Fields, config: &Config) -> Result<ServiceName, Fie
     })
 }
 
-/// Exactly the inputs that the service takes, each an upload.
+/// Exactly the inputs that the service takes, each an upload, in the order of the catalogue.
 fn read_inputs(
     fields: &mut Fields,
-    service: ServiceName,
+    params: &ServiceParams,
 ) -> Result<Vec<(String, UploadId)>, FieldError> {
-    let names = service.input_names();
-    let expected = format!("an object with the inputs {}", names.join(", "));
-    let Some(mut inputs) = fields.object("inputs")? else {
-        if names.is_empty() {
-            return Ok(Vec::new());
+    let service = params.service();
+    let given = match fields.object("inputs")? {
+        Some(inputs) => inputs.rest_as_objects()?,
+        None if service.inputs().is_empty() => Vec::new(),
+        None => {
+            let expected = service.inputs_in_words();
+            let problem = format!("is missing; it must be an object with the inputs {expected}");
+            return Err(fields.complaint("inputs", problem));
         }
-        return Err(fields.complaint("inputs", format!("is missing; it must be {expected}")));
     };
+    let names: Vec<&str> = given.iter().map(|(name, _)| name.as_str()).collect();
+    params.check_inputs(&names)?;
     let mut uploads = Vec::new();
-    for &name in names {
-        let Some(mut input) = inputs.object(name)? else {
-            let problem = "is missing; it must be {\"upload_id\": …}";
-            return Err(inputs.complaint(name, problem));
-        };
+    for (name, mut input) in given {
         let upload = input.required("upload_id", "the id of an upload of your org")?;
         input.finish()?;
-        uploads.push((name.to_owned(), upload));
+        uploads.push((name, upload));
     }
-    inputs.finish()?;
+    uploads.sort_by_key(|(name, _)| service.place_of_input(name));
     Ok(uploads)
 }
 

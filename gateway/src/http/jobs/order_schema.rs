@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use fencepost_domain::ids::{EndpointId, UploadId};
-use fencepost_domain::service::ServiceName;
+use fencepost_domain::service::{InputCount, ServiceName};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -142,29 +142,50 @@ impl JsonSchema for JobOrder {
 
 /// What an order of this service has to say, and what it may.
 fn of_service(service: ServiceName, generator: &mut SchemaGenerator) -> Schema {
-    let input = generator.subschema_for::<InputOrder>();
-    let names = service.input_names();
-    let inputs: Map<String, Value> = names
-        .iter()
-        .map(|name| ((*name).to_owned(), json!(input)))
-        .collect();
+    let inputs = inputs_of(service, generator);
     let needs_params = service.params_schema().get("required").is_some();
     let mut required = vec!["service"];
     required.extend(needs_params.then_some("params"));
-    required.extend((!names.is_empty()).then_some("inputs"));
+    required.extend((!service.inputs().is_empty()).then_some("inputs"));
     json_schema!({
         "title": service.as_str(),
         "description": service.summary(),
         "properties": {
             "service": { "const": service.as_str() },
             "params": service.params_schema_in(generator),
-            "inputs": {
-                "type": "object",
-                "properties": inputs,
-                "required": names,
-                "additionalProperties": false,
-            },
+            "inputs": inputs,
         },
         "required": required,
     })
+}
+
+/// The inputs that it takes: those of fixed names, and families whose names end with a number.
+fn inputs_of(service: ServiceName, generator: &mut SchemaGenerator) -> Schema {
+    let input = generator.subschema_for::<InputOrder>();
+    let (mut fixed, mut families, mut required) = (Map::new(), Map::new(), Vec::new());
+    for slot in service.inputs() {
+        match slot.count {
+            InputCount::One | InputCount::Optional => {
+                fixed.insert(slot.name.to_owned(), json!(input));
+                required.extend((slot.count == InputCount::One).then_some(slot.name));
+            }
+            InputCount::Family(most) => {
+                let numbers: Vec<_> = (1..=most).map(|number| number.to_string()).collect();
+                let pattern = format!("^{}({})$", slot.name, numbers.join("|"));
+                families.insert(pattern, json!(input));
+            }
+        }
+    }
+    let fewest: u8 = service.inputs().iter().map(|slot| slot.fewest()).sum();
+    let mut schema = json_schema!({
+        "type": "object",
+        "properties": fixed,
+        "required": required,
+        "minProperties": fewest,
+        "additionalProperties": false,
+    });
+    if !families.is_empty() {
+        schema.insert("patternProperties".to_owned(), Value::Object(families));
+    }
+    schema
 }

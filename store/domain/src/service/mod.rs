@@ -3,6 +3,7 @@
 //! A buyer names a service and gives parameters; nobody ever sends a command line. Each service is
 //! one typed definition which is its schema, its validation and its documentation at once.
 
+mod inputs;
 pub mod transcode;
 
 use std::collections::BTreeSet;
@@ -12,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::field::FieldError;
+pub use inputs::{InputCount, InputSlot};
 pub use transcode::TranscodeParams;
 
 /// A service by its public name and version.
@@ -70,10 +72,10 @@ impl ServiceName {
         }
     }
 
-    /// How many inputs a job of this service takes, by name.
-    pub fn input_names(self) -> &'static [&'static str] {
+    /// The inputs that a job of this service takes.
+    pub fn inputs(self) -> &'static [InputSlot] {
         match self {
-            Self::TranscodeV1 => &["source"],
+            Self::TranscodeV1 => transcode::INPUTS,
             Self::NoopV1 => &[],
         }
     }
@@ -110,6 +112,21 @@ impl ServiceParams {
             ServiceName::TranscodeV1 => TranscodeParams::parse(params).map(Self::Transcode),
             ServiceName::NoopV1 => read_params(params).map(Self::Noop),
         }
+    }
+
+    /// The service that they are for.
+    pub fn service(&self) -> ServiceName {
+        match self {
+            Self::Transcode(_) => ServiceName::TranscodeV1,
+            Self::Noop(_) => ServiceName::NoopV1,
+        }
+    }
+
+    /// Whether a job with these parameters may have exactly the inputs of these names.
+    ///
+    /// The field in the error is seen from the order (`inputs.source`, `params.clips[0].input`).
+    pub fn check_inputs(&self, names: &[&str]) -> Result<(), FieldError> {
+        self.service().check_input_names(names)
     }
 
     /// What a device must have proven to be offered this job, as capability words.

@@ -6,8 +6,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Capability, ServiceName, read_params};
+use super::{Capability, InputSlot, ServiceName, read_params};
 use crate::field::FieldError;
+
+/// What it works on.
+pub(super) const INPUTS: &[InputSlot] = &[InputSlot::one("source", "a video to re-encode")];
 
 /// The largest height that any service produces, in pixels.
 pub const MAX_HEIGHT: u32 = 2160;
