@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use fencepost_domain::attempt::Phase;
 use fencepost_domain::ids::UploadId;
+use fencepost_store::StoreError;
 use fencepost_store::admin::NewUpload;
 use fencepost_store::artifacts::{OpenUpload, Stored};
+use fencepost_store::fence::FenceMode;
 use fencepost_store::tx::Refusal;
 use fencepost_store::tx::complete_upload::Completed;
 use fencepost_tests::World;
@@ -102,6 +104,14 @@ async fn one_copy_is_the_upload_and_none_after_its_time() {
     // A quarter of an hour for the link, six hours for the longest transfer, one for good measure.
     world.clock.advance(Duration::from_mins(375)).await;
     assert_eq!(complete(late, "c", 3).await, Completed::TooLate);
+    // The WHERE alone is never asked, and says that it contradicts.
+    let where_alone = world.store.with_fence(FenceMode::OnlyWhere);
+    let answer = where_alone.complete_upload(late, "c".to_owned(), found(3));
+    let answer = answer.await;
+    assert!(
+        matches!(answer, Err(StoreError::Inconsistency { .. })),
+        "{answer:?}"
+    );
     assert!(world.store.collect_uploads(10).await.unwrap().is_empty());
     world.clock.advance(Duration::from_hours(1)).await;
     for _ in 0..2 {

@@ -257,7 +257,8 @@ async fn a_clock_that_leapt_ahead_deletes_nothing() {
     let world = World::new().await;
     let (lease, copy) = published(&world).await;
     world.upload().await;
-    world.mark().await;
+    // Its attempt is looked at again already; only the time of its files is not over.
+    pass(&world, QUIET).await;
     world.clock.advance(400 * DAY).await;
     assert!(!collect(&world).await.contains(&copy));
     assert_eq!(retire(&world).await, []);

@@ -1,6 +1,7 @@
 //! The whole of it: the steps of a start in their order, and the handle to the running server.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::binaries::{self, Binaries};
 use crate::cluster::{self, DATABASE, ROLE};
@@ -15,6 +16,8 @@ use crate::{files, orphan, ready};
 /// Starts that fail at once are repeated: the port was taken meanwhile, or the last sessions of a
 /// crashed server are still leaving.
 const MOST_TRIES: u32 = 3;
+/// How often a server that is kept running is looked after.
+const LOOK: Duration = Duration::from_millis(250);
 
 /// A running Postgres of our own. [`stop`](Self::stop) it; dropping it stops it too, but blocks
 /// the thread meanwhile.
@@ -25,8 +28,9 @@ pub struct EmbeddedPostgres {
     socket_dir: PathBuf,
     password: Password,
     home: Home,
+    binaries: Binaries,
+    options: StartOptions,
     temporary: bool,
-    has_stat_statements: bool,
     _lock: Lock,
 }
 
@@ -50,7 +54,7 @@ impl EmbeddedPostgres {
         }
         let socket_dir = home.socket_dir();
         files::make_private_dir(&socket_dir, &home.account)?;
-        let server = launch(&home, &binaries, &options).await?;
+        let server = launch(&home, &binaries, &options, None).await?;
         tracing::info!(
             port = server.port, pid = server.id(), major = binaries.major,
             home = %home.dir().display(), "Postgres is ready"
@@ -60,8 +64,9 @@ impl EmbeddedPostgres {
             socket_dir,
             password,
             home,
+            binaries,
             temporary: options.temporary,
-            has_stat_statements: binaries.has_stat_statements,
+            options,
             _lock: lock,
         })
     }
@@ -108,7 +113,28 @@ impl EmbeddedPostgres {
 
     /// Whether `create extension pg_stat_statements` will work.
     pub fn has_stat_statements(&self) -> bool {
-        self.has_stat_statements
+        self.binaries.has_stat_statements
+    }
+
+    /// Starts the server again, on the same port, whenever it ends without having been told to.
+    /// Returns only when a start fails; cancelling it is safe.
+    pub async fn keep_running(&mut self) -> EmbeddedError {
+        loop {
+            while self
+                .server
+                .as_mut()
+                .is_some_and(|server| server.ended().is_none())
+            {
+                tokio::time::sleep(LOOK).await;
+            }
+            let port = self.port();
+            tracing::warn!(port, "Postgres has ended by itself and is started again");
+            match launch(&self.home, &self.binaries, &self.options, Some(port)).await {
+                Ok(server) => self.server = Some(server),
+                Err(error) => return error,
+            }
+            tracing::info!(port, pid = self.pid(), "Postgres is ready again");
+        }
     }
 
     /// Stops the server: fast shutdown, after 20 s immediate, then by force. A temporary one's
@@ -160,18 +186,19 @@ async fn launch(
     home: &Home,
     binaries: &Binaries,
     options: &StartOptions,
+    port: Option<u16>,
 ) -> Result<Server, EmbeddedError> {
     let socket_dir = home.socket_dir();
     let mut tries = 0;
     loop {
         tries += 1;
-        let mut server = Server::spawn(home, binaries, options)?;
+        let mut server = Server::spawn(home, binaries, options, port)?;
         match ready::wait(&mut server, &socket_dir).await {
             Ok(()) => return Ok(server),
             Err(error) if tries >= MOST_TRIES || server.ended().is_none() => return Err(error),
             Err(error) => tracing::warn!(%error, "Postgres ended at its start: once more"),
         }
-        tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+        tokio::time::sleep(Duration::from_millis(500)).await;
     }
 }
 

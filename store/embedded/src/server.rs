@@ -41,13 +41,15 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts the process on a free port; whether it becomes ready is for the caller to see.
+    /// Starts the process on `port`, or on a free one; whether it becomes ready is for the caller to
+    /// see.
     pub(crate) fn spawn(
         home: &Home,
         binaries: &Binaries,
         options: &StartOptions,
+        port: Option<u16>,
     ) -> Result<Self, EmbeddedError> {
-        let port = free_port()?;
+        let port = port.map_or_else(free_port, Ok)?;
         let (file, start) = open_log(home)?;
         let second = file
             .try_clone()

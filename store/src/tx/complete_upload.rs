@@ -12,6 +12,7 @@ use super::place_output::lock_account;
 use super::submit_job::QuotaReached;
 use crate::artifacts::Stored;
 use crate::error::StoreError;
+use crate::fence::FenceMode;
 use crate::run::{Store, Transaction, Tx};
 
 /// An upload as it stands.
@@ -123,10 +124,12 @@ impl Transaction for CompleteUpload {
             // An earlier run of this very transaction.
             Some(_) if row.object_key == self.key => Ok(Completed::Done),
             Some(before) => Ok(Completed::Before(before)),
-            None if row.is_open == Some(true) => match over_quota {
-                Some(full) => Ok(Completed::OverQuota(full)),
-                None => self.write(tx, row.now).await,
-            },
+            None if row.is_open == Some(true) || tx.fence == FenceMode::OnlyWhere => {
+                match over_quota {
+                    Some(full) => Ok(Completed::OverQuota(full)),
+                    None => self.write(tx, row.now).await,
+                }
+            }
             None => Ok(Completed::TooLate),
         }
     }

@@ -30,8 +30,8 @@ pub(super) async fn dev(global: &Global, args: &DevArgs) -> Result<(), CliError>
     let mut config = global.load()?;
     telemetry::init_logs(&config.telemetry)?;
     let folder = private_folder(&args.state_dir)?;
-    let postgres = EmbeddedPostgres::start(StartOptions::new(folder.join("postgres"))).await?;
-    let outcome = run(global, &mut config, &folder, &postgres).await;
+    let mut postgres = EmbeddedPostgres::start(StartOptions::new(folder.join("postgres"))).await?;
+    let outcome = run(global, &mut config, &folder, &mut postgres).await;
     postgres.stop().await?;
     outcome
 }
@@ -40,8 +40,21 @@ async fn run(
     global: &Global,
     config: &mut Config,
     folder: &Path,
-    postgres: &EmbeddedPostgres,
+    postgres: &mut EmbeddedPostgres,
 ) -> Result<(), CliError> {
+    let gateway = start(global, config, folder, postgres).await?;
+    tokio::select! {
+        ended = run_until_stopped(gateway) => ended,
+        gone = postgres.keep_running() => Err(gone.into()),
+    }
+}
+
+async fn start(
+    global: &Global,
+    config: &mut Config,
+    folder: &Path,
+    postgres: &EmbeddedPostgres,
+) -> Result<Gateway, CliError> {
     config.database.url = Some(Secret::new(postgres.url().expose()));
     config.database.url_file = None;
     config.artifacts.dir = folder.join("artifacts");
@@ -55,7 +68,7 @@ async fn run(
     let operator = write_operator_config(folder, postgres)?;
     let gateway = Gateway::start(config.clone()).await?;
     global.show(&welcome(&gateway, &account, &code, &operator))?;
-    run_until_stopped(gateway).await
+    Ok(gateway)
 }
 
 fn welcome(gateway: &Gateway, account: &Account, code: &str, operator: &Path) -> Report {

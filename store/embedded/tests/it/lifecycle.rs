@@ -230,3 +230,27 @@ async fn statement_statistics_are_there_when_the_server_offers_them() {
         created.unwrap_err();
     }
 }
+
+#[tokio::test]
+async fn a_server_that_is_killed_is_back_on_its_port_with_everything_that_was_committed() {
+    let scratch = Scratch::new();
+    let mut postgres = scratch.start().await;
+    let (url, port, killed) = (postgres.url(), postgres.port(), postgres.pid());
+    write_mark(&url).await;
+    let id = rustix::process::Pid::from_raw(i32::try_from(killed).unwrap()).unwrap();
+    rustix::process::kill_process(id, rustix::process::Signal::KILL).unwrap();
+    let again = async {
+        while PgConnection::connect(url.expose()).await.is_err() {
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+    };
+    tokio::select! {
+        () = again => {}
+        error = postgres.keep_running() => panic!("it does not come back: {error}"),
+    }
+    assert_ne!(postgres.pid(), killed);
+    assert_eq!(postgres.port(), port);
+    assert_eq!(read_mark(&url).await, "kept");
+    postgres.stop().await.unwrap();
+    assert!(!is_running(killed));
+}
