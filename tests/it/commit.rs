@@ -5,13 +5,13 @@ use std::time::Duration;
 use fencepost_domain::attempt::Phase;
 use fencepost_domain::failure::FailureCode;
 use fencepost_domain::fencing::FenceViolation;
-use fencepost_domain::verification::Verdict;
+use fencepost_domain::verification::{MAX_VERIFICATIONS, Verdict};
 use fencepost_store::tx::Refusal;
 use fencepost_store::tx::begin_verification::CommitAnswer;
 use fencepost_store::tx::end_by_agent::AgentEndAnswer;
 use fencepost_store::tx::place_output::Placed;
 use fencepost_store::tx::record_progress::ProgressAnswer;
-use fencepost_store::tx::settle_commit::{MAX_VERIFICATIONS, Settled};
+use fencepost_store::tx::settle_commit::Settled;
 use fencepost_store::views::OutputView;
 use fencepost_tests::world::{TTL, commit_on, good, settlement};
 use fencepost_tests::{Lease, World};
@@ -219,7 +219,11 @@ async fn our_own_trouble_is_tried_again_until_the_bound_and_then_the_attempt_is(
         assert_eq!(world.settle(&ticket, trouble()).await, Settled::Later);
         assert_eq!(world.statuses(&lease).await, "verifying, committing");
         assert!(world.sweep().await.verify.is_empty(), "tried again at once");
-        world.clock.advance(Duration::from_secs(5)).await;
+        // Each pause is four times as long as the one before.
+        let pause = [5, 20, 80, 320][usize::try_from(epoch - 1).unwrap()];
+        world.clock.advance(Duration::from_secs(pause - 1)).await;
+        assert!(world.sweep().await.verify.is_empty(), "tried too early");
+        world.clock.advance(Duration::from_secs(1)).await;
         ticket = world
             .sweep()
             .await

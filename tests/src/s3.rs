@@ -1,6 +1,6 @@
-//! A bucket: `s3s-fs` behind real HTTP and real signatures, in this process, that can be away, lose
-//! answers and refuse parts. What it leaves out of uploads in parts is added: listings by pages, and
-//! a completion that takes exactly the parts that are there.
+//! A bucket: `s3s-fs` behind real HTTP and real signatures, in this process, that can be away, be
+//! silent, lose answers, refuse parts, and keep a request waiting. What it leaves out of uploads in
+//! parts is added: listings by pages, and a completion that takes exactly the parts that are there.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -23,7 +23,10 @@ use s3s::service::{S3Service, S3ServiceBuilder};
 use s3s::{S3, S3Request, S3Response, S3Result, s3_error};
 use s3s_fs::FileSystem;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
+
+use crate::wait::PATIENCE;
 
 /// The bucket's name, which is also that of its folder.
 const BUCKET: &str = "artifacts";
@@ -56,6 +59,27 @@ struct State {
     lose_completions: u32,
     /// How many parts were taken.
     parts_taken: usize,
+    /// Which requests wait: their name, whether one has come, and whether they may go on.
+    gate: Option<(&'static str, watch::Sender<bool>, watch::Receiver<bool>)>,
+}
+
+/// Requests that are kept waiting, until they are let go or this is dropped.
+pub struct Held {
+    came: watch::Receiver<bool>,
+    open: watch::Sender<bool>,
+}
+
+impl Held {
+    /// Waits until such a request has come.
+    pub async fn came(&mut self) {
+        let coming = tokio::time::timeout(PATIENCE, self.came.wait_for(|came| *came));
+        coming.await.expect("in time").expect("the bucket is there");
+    }
+
+    /// Lets them go on, those that come later too.
+    pub fn let_go(self) {
+        self.open.send_replace(true);
+    }
 }
 
 impl Inside {
@@ -81,6 +105,27 @@ impl Inside {
     /// How many parts were taken.
     pub fn parts_taken(&self) -> usize {
         self.state().parts_taken
+    }
+
+    /// Keeps requests of this name (`copy_object`) waiting from now on.
+    pub fn hold(&self, name: &'static str) -> Held {
+        let (come, came) = watch::channel(false);
+        let (open, opened) = watch::channel(false);
+        self.state().gate = Some((name, come, opened));
+        Held { came, open }
+    }
+
+    /// A request of this name has come, and waits if it must.
+    async fn pass(&self, name: &str) {
+        let mut gate = match &self.state().gate {
+            Some((held, come, open)) if *held == name => {
+                come.send_replace(true);
+                open.clone()
+            }
+            _ => return,
+        };
+        // Whoever held it may be gone.
+        let _ = gate.wait_for(|open| *open).await;
     }
 
     fn must_refuse(&self, part: i32) -> bool {
@@ -174,8 +219,21 @@ impl Bucket {
         }
     }
 
-    /// Listens again, at the same address.
+    /// Goes away as behind a network that swallows everything: connections are taken, and nothing is
+    /// ever said on them.
+    pub async fn fall_silent(&mut self) {
+        let listener = self.listen().await;
+        self.serving = Some(tokio::spawn(keep_silent(listener)));
+    }
+
+    /// Answers again, at the same address.
     pub async fn come_back(&mut self) {
+        let listener = self.listen().await;
+        self.serving = Some(tokio::spawn(serve(listener, self.service.clone())));
+    }
+
+    async fn listen(&mut self) -> TcpListener {
+        self.go_away();
         let listener = loop {
             match TcpListener::bind(self.address).await {
                 Ok(listener) => break listener,
@@ -185,7 +243,7 @@ impl Bucket {
             }
         };
         self.address = listener.local_addr().expect("it is bound");
-        self.serving = Some(tokio::spawn(serve(listener, self.service.clone())));
+        listener
     }
 }
 
@@ -199,6 +257,13 @@ async fn serve(listener: TcpListener, service: S3Service) {
     let mut connections = JoinSet::new();
     while let Ok((socket, _)) = listener.accept().await {
         connections.spawn(answer(socket, service.clone()));
+    }
+}
+
+async fn keep_silent(listener: TcpListener) {
+    let mut kept = Vec::new();
+    while let Ok((socket, _)) = listener.accept().await {
+        kept.push(socket);
     }
 }
 
@@ -228,6 +293,7 @@ macro_rules! as_they_are {
         #[async_trait::async_trait]
         impl S3 for Store {
             $(async fn $name(&self, request: S3Request<$input>) -> S3Result<S3Response<$output>> {
+                self.inside.pass(stringify!($name)).await;
                 self.files.$name(request).await
             })+
 
@@ -248,6 +314,7 @@ macro_rules! as_they_are {
             ) -> S3Result<S3Response<UploadPartOutput>> {
                 let (id, number) = (request.input.upload_id.clone(), request.input.part_number);
                 self.parts(&id)?;
+                self.inside.pass("upload_part").await;
                 if self.inside.must_refuse(number) {
                     return Err(s3_error!(SlowDown));
                 }
@@ -284,6 +351,7 @@ macro_rules! as_they_are {
                 request: S3Request<CompleteMultipartUploadInput>,
             ) -> S3Result<S3Response<CompleteMultipartUploadOutput>> {
                 let id = request.input.upload_id.clone();
+                self.inside.pass("complete_multipart_upload").await;
                 let tags = self.parts(&id)?;
                 let named = request.input.multipart_upload.as_ref();
                 for part in named.and_then(|named| named.parts.as_ref()).into_iter().flatten() {

@@ -33,6 +33,8 @@ mod real_agent;
 mod retention;
 mod rival_gateways;
 mod s3;
+mod s3_links;
+mod s3_outages;
 mod s3_parts;
 mod secrets;
 mod sessions;

@@ -14,9 +14,9 @@ use fencepost_tests::{Bucket, Site, TestGateway};
 use reqwest::StatusCode;
 use serde_json::json;
 
-const PART: usize = 5 * 1024 * 1024;
+pub(crate) const PART: usize = 5 * 1024 * 1024;
 /// Outputs that need parts, and the smallest ones that S3 takes.
-const LARGE: [(&str, &str); 2] = [
+pub(crate) const LARGE: [(&str, &str); 2] = [
     ("artifacts.max_upload_bytes", "40000000"),
     ("artifacts.s3.part_bytes", "5242880"),
 ];
@@ -24,13 +24,13 @@ const LARGE: [(&str, &str); 2] = [
 const LATER: Duration = Duration::from_hours(8);
 
 /// Bytes of which no two parts are the same.
-fn bytes(length: usize) -> Vec<u8> {
+pub(crate) fn bytes(length: usize) -> Vec<u8> {
     (0..length)
         .map(|at| u8::try_from(at / PART * 50 + at % 47).expect("small"))
         .collect()
 }
 
-async fn part_links(session: &mut Session, offer: &LeaseOffer, first: u32) -> PartLinks {
+pub(crate) async fn part_links(session: &mut Session, offer: &LeaseOffer, first: u32) -> PartLinks {
     let grant = AgentFrame::Grant {
         lease: offer.lease(),
         name: "output".to_owned(),
@@ -46,7 +46,12 @@ async fn part_links(session: &mut Session, offer: &LeaseOffer, first: u32) -> Pa
 }
 
 /// Sends these parts, by number from 1.
-async fn send(gateway: &TestGateway, links: &PartLinks, bytes: &[u8], numbers: &[usize]) {
+pub(crate) async fn send(
+    gateway: &TestGateway,
+    links: &PartLinks,
+    bytes: &[u8],
+    numbers: &[usize],
+) {
     for number in numbers {
         let part = bytes.chunks(PART).nth(number - 1).expect("there is one");
         let sent = gateway.put(&links.urls[number - 1], part).await;

@@ -106,7 +106,7 @@ async fn an_output_that_can_never_be_read_is_our_error_and_the_job_is_tried_agai
     std::fs::create_dir(&object).unwrap();
     let request = session.say(commit(&offer, &output)).await;
     until("the last try", || async {
-        site.clock.advance(Duration::from_secs(1)).await;
+        site.clock.advance(Duration::from_secs(4)).await;
         site.statuses(&job).await == "queued: failed"
     })
     .await;

@@ -8,8 +8,11 @@ use fencepost_domain::attempt::AttemptStatus;
 use fencepost_domain::ending::{Cause, decide};
 use fencepost_domain::ids::AttemptId;
 use fencepost_domain::job::JobStatus;
-use fencepost_domain::verification::Verdict;
+use fencepost_domain::verification::{
+    MAX_VERIFICATION_TIME, MAX_VERIFICATIONS, Verdict, pause_after,
+};
 use time::OffsetDateTime;
+use uuid::Uuid;
 
 use super::finish::{Finish, Published, finish};
 use super::in_turns;
@@ -18,12 +21,6 @@ use crate::fence::WhereFacts;
 use crate::finalized::{Ended, FinalizedAttempt};
 use crate::rows::{LockedPairs, Pair, lock_pairs};
 use crate::run::{Share, Store, Transaction, Tx};
-
-/// How often a verification is tried before our trouble becomes the attempt's.
-pub const MAX_VERIFICATIONS: i64 = 5;
-/// How long it is tried.
-pub const MAX_VERIFICATION_TIME: time::Duration = time::Duration::HOUR;
-const RETRY_AFTER: time::Duration = time::Duration::seconds(5);
 
 /// A verdict to settle.
 #[derive(Debug, Clone)]
@@ -65,6 +62,9 @@ struct SettleCommit {
     verdicts: Vec<Settle>,
 }
 
+/// An attempt whose verification is tried again, and when.
+type Later = (Uuid, OffsetDateTime);
+
 enum Draft {
     Ended(Ended),
     Later,
@@ -96,10 +96,13 @@ impl Transaction for SettleCommit {
             };
             match end(pair, one, locked.now) {
                 Some(end) => ends.push(end),
-                None => later.push(one.attempt.0),
+                None => later.push((
+                    one.attempt.0,
+                    locked.now + pause_after(one.verification_epoch),
+                )),
             }
         }
-        postpone(tx, locked.now, &later).await?;
+        postpone(tx, &later).await?;
         let ended = finish(tx, locked.now, ends).await?;
         Ok(self
             .verdicts
@@ -156,11 +159,11 @@ pub(super) fn is_last(pair: &Pair, now: OffsetDateTime) -> bool {
     pair.attempt.verification_epoch >= MAX_VERIFICATIONS || now - started >= MAX_VERIFICATION_TIME
 }
 
-fn answer(locked: &LockedPairs, ended: &[Ended], later: &[uuid::Uuid], one: &Settle) -> Draft {
+fn answer(locked: &LockedPairs, ended: &[Ended], later: &[Later], one: &Settle) -> Draft {
     if let Some(ended) = ended.iter().find(|ended| ended.attempt == one.attempt) {
         return Draft::Ended(ended.clone());
     }
-    if later.contains(&one.attempt.0) {
+    if later.iter().any(|(attempt, _)| *attempt == one.attempt.0) {
         return Draft::Later;
     }
     match locked.find(one.attempt).and_then(Pair::ended) {
@@ -169,27 +172,24 @@ fn answer(locked: &LockedPairs, ended: &[Ended], later: &[uuid::Uuid], one: &Set
     }
 }
 
-/// Lets the sweeper pick the verification up again soon.
-async fn postpone(
-    tx: &mut Tx,
-    now: OffsetDateTime,
-    attempts: &[uuid::Uuid],
-) -> Result<(), StoreError> {
-    if attempts.is_empty() {
+/// Lets the sweeper pick the verifications up again, each when it is due.
+async fn postpone(tx: &mut Tx, later: &[Later]) -> Result<(), StoreError> {
+    if later.is_empty() {
         return Ok(());
     }
-    let again = now + RETRY_AFTER;
+    let (attempts, due): (Vec<Uuid>, Vec<OffsetDateTime>) = later.iter().copied().unzip();
     let written = sqlx::query!(
         r#"-- settle_commit: postpone
-        update attempts set verify_until = $2, check_after = $2
-        where id = any($1) and status = 'committing'"#,
-        attempts,
-        again
+        update attempts set verify_until = later.due, check_after = later.due
+        from unnest($1::uuid[], $2::timestamptz[]) as later(id, due)
+        where attempts.id = later.id and status = 'committing'"#,
+        &attempts,
+        &due
     )
     .execute(&mut **tx)
     .await?
     .rows_affected();
-    if written == attempts.len() as u64 {
+    if written == later.len() as u64 {
         Ok(())
     } else {
         Err(StoreError::inconsistent(

@@ -11,6 +11,7 @@ use crate::call::{Answer, Ended, Key, Outcome, Pair, UNTOLD};
 
 const MAX_PICKUPS: i64 = 5;
 const MAX_VERIFICATION_TIME: Span = Span::HOUR;
+/// After the first trouble; four times as long after each further one.
 const RETRY_AFTER: Span = Span::seconds(5);
 
 impl Reference {
@@ -153,7 +154,8 @@ impl Reference {
             Outcome::BytesDiffer => Cause::BytesDiffer,
             Outcome::Trouble if is_last => Cause::VerificationTrouble,
             Outcome::Trouble => {
-                self.attempt(at).row.verify_until = Some(self.now + RETRY_AFTER);
+                let pause = RETRY_AFTER * 4_i32.pow(u32::try_from(pickup - 1).unwrap());
+                self.attempt(at).row.verify_until = Some(self.now + pause);
                 return Answer::Later;
             }
         };

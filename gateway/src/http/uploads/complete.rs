@@ -26,6 +26,8 @@ use crate::http::state::AppState;
 
 /// How long the caller waits for a large file to be read before it is told to ask again.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// How long the bucket has to say whether anything is there, before it is called away.
+const LOOK: Duration = Duration::from_secs(5);
 
 /// Completing says nothing but that.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -131,14 +133,9 @@ async fn read(state: Arc<AppState>, id: UploadId, upload: UploadState) -> Read {
     // A new place for each try: what another one has read must not change.
     let place = format!("{}/{}", artifact_key::upload(id), Uuid::now_v7());
     let incoming = artifact_key::incoming_upload(id);
-    let key = match state.artifacts.seal(&incoming, &place).await {
-        Ok(key) => key,
-        Err(ArtifactError::NotFound(_)) => {
-            let detail = "nothing has arrived: PUT the file to the upload's url first";
-            return Err(Problem::new(ProblemCode::UploadIncomplete, detail));
-        }
-        Err(error) => return Err(refuse(&error)),
-    };
+    look(&state, &incoming).await?;
+    let sealed = state.artifacts.seal(&incoming, &place).await;
+    let key = sealed.map_err(|error| nothing_or(&error))?;
     let done = record(&state, (id, &upload), &key).await;
     let useless = match &done {
         Ok((_, Completed::Done)) => Some(&incoming),
@@ -152,6 +149,25 @@ async fn read(state: Arc<AppState>, id: UploadId, upload: UploadState) -> Read {
         tracing::warn!(%error, "an object is deleted later");
     }
     done.map(|(stored, _)| stored)
+}
+
+/// Looks whether there is anything. A copy is tried for a long time, and nobody who asks should have to
+/// wait for that to learn that the bucket is away.
+async fn look(state: &AppState, key: &str) -> Result<(), Problem> {
+    let looked = tokio::time::timeout(LOOK, state.artifacts.size(key)).await;
+    let silent = |_| ArtifactError::Io("the bucket does not answer in time".to_owned());
+    let size = looked.map_err(silent).and_then(|looked| looked);
+    size.map_err(|error| nothing_or(&error)).map(|_| ())
+}
+
+fn nothing_or(error: &ArtifactError) -> Problem {
+    match error {
+        ArtifactError::NotFound(_) => {
+            let detail = "nothing has arrived: PUT the file to the upload's url first";
+            Problem::new(ProblemCode::UploadIncomplete, detail)
+        }
+        error => refuse(error),
+    }
 }
 
 async fn record(

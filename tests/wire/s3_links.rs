@@ -1,0 +1,368 @@
+//! Links into a bucket: what each opens, for how long and by whose clock, and what nobody learns of
+//! what is somebody else's.
+
+use std::time::Duration;
+
+use fencepost_domain::attempt::Phase;
+use fencepost_protocol::{Code, GatewayFrame};
+use fencepost_store::artifacts::Bucket as OwnBucket;
+use fencepost_tests::agent_frames::{commit, declared};
+use fencepost_tests::buyer::{Buyer, film, text, transcode};
+use fencepost_tests::{Bucket, Site};
+use reqwest::header::DATE;
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::s3_parts::{LARGE, PART, part_links};
+
+const VERIFIED: &[u8] = b"what was declared";
+const SWAPPED: &[u8] = b"what came in its place";
+
+#[tokio::test]
+async fn what_an_agent_writes_while_it_is_verified_is_never_served() {
+    let site = Site::new().await;
+    let bucket = Bucket::start(site.folder.path()).await;
+    let gateway = site.gateway_on(&bucket, &[]).await;
+    let buyer = site.buyer(&gateway);
+    let mut session = site.device(&gateway, "mac").await.connect(&gateway).await;
+    // Before it is copied, and after that, before the copy is read.
+    for (moment, is_good) in [("copy_object", false), ("get_object", true)] {
+        let job = buyer.submit_noop().await;
+        let (offer, output) = session.lease_and_upload(&gateway, VERIFIED).await;
+        let mut held = bucket.inside.hold(moment);
+        let asked = session.say(commit(&offer, &output)).await;
+        held.came().await;
+        let again = gateway.put(&offer.output.url, SWAPPED).await;
+        assert!(again.status().is_success());
+        held.let_go();
+        let answer = session.answer(asked).await.frame;
+        if is_good {
+            assert!(
+                matches!(answer, GatewayFrame::CommitOk { .. }),
+                "{answer:?}"
+            );
+            for _ in 0..2 {
+                assert_eq!(buyer.download(&job).await, VERIFIED);
+                // The link is good for a quarter of an hour.
+                let again = gateway.put(&offer.output.url, SWAPPED).await;
+                assert!(again.status().is_success());
+            }
+            continue;
+        }
+        let GatewayFrame::CommitRejected { code, .. } = answer else {
+            panic!("{moment}: {answer:?}")
+        };
+        assert_eq!(code, Code::UploadFailed);
+        assert_eq!(site.statuses(&job).await, "queued: failed");
+        let refused = buyer.output_link(&job).await;
+        assert_eq!(refused.map_err(|no| no.0), Err(StatusCode::CONFLICT));
+        buyer.cancel(&job).await;
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_a_buyer_changes_while_it_is_completed_is_what_was_read() {
+    let site = Site::new().await;
+    let bucket = Bucket::start(site.folder.path()).await;
+    let gateway = site.gateway_on(&bucket, &[]).await;
+    let buyer = site.buyer(&gateway);
+    let (upload, link) = buyer.new_upload(&json!({})).await;
+    assert!(gateway.put(&link, VERIFIED).await.status().is_success());
+    let mut held = bucket.inside.hold("get_object");
+    let completing = buyer.complete(&upload);
+    let changing = async {
+        held.came().await;
+        assert!(gateway.put(&link, SWAPPED).await.status().is_success());
+        held.let_go();
+    };
+    let ((status, completed), ()) = tokio::join!(completing, changing);
+    assert_eq!(status, StatusCode::OK, "{completed}");
+    assert_eq!(completed["size_bytes"], VERIFIED.len());
+    buyer.submit(&transcode(&upload)).await;
+    let mut session = site.device(&gateway, "mac").await.connect(&gateway).await;
+    let offer = session.lease_in(Phase::Downloading).await;
+    let input = gateway.get(&offer.inputs[0].url).await;
+    assert_eq!(input.bytes().await.expect("a body").as_ref(), VERIFIED);
+}
+
+/// A status, and what is said without what names the request and the thing that was asked for.
+async fn said(buyer: &Buyer, (method, path): (&Method, &str), body: &Value, id: &str) -> String {
+    let mut request = buyer.request(method.clone(), path);
+    if *method == Method::POST {
+        request = request.json(body);
+    }
+    let response = request.send().await.expect("the gateway answers");
+    let status = response.status();
+    let answer = response.text().await.expect("a body");
+    let mut answer: Value = serde_json::from_str(&answer).unwrap_or(json!(answer));
+    if let Some(problem) = answer.as_object_mut() {
+        problem.remove("request_id");
+    }
+    format!("{status} {answer}").replace(id, "ID")
+}
+
+#[tokio::test]
+async fn what_is_somebody_elses_is_answered_at_every_address_like_what_never_was() {
+    let site = Site::new().await;
+    let bucket = Bucket::start(site.folder.path()).await;
+    let gateway = site.gateway_on(&bucket, &[]).await;
+    let owner = site.buyer(&gateway);
+    let stranger = site.other_buyer(&gateway).await;
+    let (open, link) = owner.new_upload(&json!({})).await;
+    assert!(gateway.put(&link, b"sent").await.status().is_success());
+    let whole = owner.upload(b"completed").await;
+    let job = owner.submit_noop().await;
+    let mut session = site.device(&gateway, "mac").await.connect(&gateway).await;
+    let (offer, output) = session.lease_and_upload(&gateway, VERIFIED).await;
+    session.ask(commit(&offer, &output)).await;
+    let waiting = owner.submit_noop().await;
+    let before = site.rows().await;
+    let unknown = Uuid::now_v7().to_string();
+    let uploads = [
+        (Method::GET, "/v1/uploads/ID"),
+        (Method::DELETE, "/v1/uploads/ID"),
+        (Method::POST, "/v1/uploads/ID/complete"),
+        (Method::POST, "/v1/jobs"),
+        (Method::POST, "/v1/quotes"),
+    ];
+    let jobs = [
+        (Method::GET, "/v1/jobs/ID"),
+        (Method::GET, "/v1/jobs/ID/attempts"),
+        (Method::GET, "/v1/jobs/ID/artifacts"),
+        (Method::GET, "/v1/jobs/ID/events"),
+        (Method::GET, "/v1/jobs/ID/output"),
+        (Method::DELETE, "/v1/jobs/ID/output"),
+        (Method::POST, "/v1/jobs/ID/cancel"),
+    ];
+    let mut asked = 0;
+    for (routes, ids) in [
+        (&uploads[..], [&open, &whole]),
+        (&jobs[..], [&job, &waiting]),
+    ] {
+        for ((method, path), id) in routes.iter().flat_map(|one| ids.map(|id| (one, id))) {
+            let ask = |id: String| {
+                let path = path.replace("ID", &id);
+                let is_order = path.ends_with("/jobs") || path.ends_with("/quotes");
+                let body = if is_order { transcode(&id) } else { json!({}) };
+                let stranger = &stranger;
+                async move { said(stranger, (method, &path), &body, &id).await }
+            };
+            let (foreign, nobodys) = (ask(id.clone()).await, ask(unknown.clone()).await);
+            assert_eq!(foreign, nobodys, "{method} {path}");
+            let expected = if *path == "/v1/jobs" || *path == "/v1/quotes" {
+                // The thing asked for is in the body.
+                "400 "
+            } else {
+                "404 "
+            };
+            assert!(foreign.starts_with(expected), "{method} {path}: {foreign}");
+            asked += 1;
+        }
+    }
+    assert_eq!(asked, 2 * (uploads.len() + jobs.len()));
+    assert_eq!(site.rows().await, before, "something was changed");
+    assert_eq!(owner.complete(&open).await.0, StatusCode::OK);
+    assert_eq!(owner.download(&job).await, VERIFIED);
+}
+
+/// The status of a link that was bent by hand.
+async fn opened(gateway: &fencepost_tests::TestGateway, method: Method, link: &str) -> StatusCode {
+    let request = gateway.client.request(method, link).body("by a stranger");
+    request.send().await.expect("the bucket answers").status()
+}
+
+#[tokio::test]
+async fn a_link_opens_one_object_in_one_direction_and_nothing_beside_it() {
+    let site = Site::new().await;
+    let bucket = Bucket::start(site.folder.path()).await;
+    let gateway = site.gateway_on(&bucket, &LARGE).await;
+    let owner = site.buyer(&gateway);
+    let stranger = site.other_buyer(&gateway).await;
+    let (foreign, foreign_link) = owner.new_upload(&json!({})).await;
+    assert!(
+        gateway
+            .put(&foreign_link, b"sent")
+            .await
+            .status()
+            .is_success()
+    );
+    let (own, own_link) = stranger.new_upload(&json!({})).await;
+    let job = owner.submit_noop().await;
+    let mut session = site.device(&gateway, "mac").await.connect(&gateway).await;
+    let (offer, output) = session.lease_and_upload(&gateway, VERIFIED).await;
+    session.ask(commit(&offer, &output)).await;
+    let output_link = owner.output_link(&job).await.expect("there is one");
+    let other_job = owner.submit_noop().await;
+    let offer = session.lease_in(Phase::Uploading).await;
+    assert_eq!(offer.job_id.to_string(), other_job);
+    let parts = part_links(&mut session, &offer, 1).await;
+    let (first, second) = (&parts.urls[0], &parts.urls[1]);
+    let verified = text(&json!(
+        site.db
+            .text("select output_key from jobs where status = 'succeeded'")
+            .await
+    ));
+    let in_folder = |folder: &str, id: &str| {
+        own_link.replace(&format!("incoming/{own}"), &format!("{folder}/{id}"))
+    };
+    let signature = own_link.find("X-Amz-Signature=").expect("it is signed");
+    let objects = site.objects();
+    for (what, method, link) in [
+        (
+            "another upload",
+            Method::PUT,
+            own_link.replace(&own, &foreign),
+        ),
+        ("an output", Method::PUT, in_folder("verified", &verified)),
+        ("an input", Method::PUT, in_folder("uploads", &own)),
+        ("the other direction", Method::GET, own_link.clone()),
+        ("deleting", Method::DELETE, own_link.clone()),
+        (
+            "no signature",
+            Method::PUT,
+            own_link[..signature].to_owned(),
+        ),
+        (
+            "more time",
+            Method::PUT,
+            own_link.replace("X-Amz-Expires=", "X-Amz-Expires=9"),
+        ),
+        (
+            "what is behind an output's link",
+            Method::PUT,
+            output_link.clone(),
+        ),
+        (
+            "an input by an output's link",
+            Method::GET,
+            output_link.replace(&verified, &format!("incoming/{foreign}")),
+        ),
+        (
+            "shown in a browser",
+            Method::GET,
+            output_link.replace("attachment", "inline"),
+        ),
+        (
+            "another part",
+            Method::PUT,
+            first.replace("partNumber=1&", "partNumber=2&"),
+        ),
+        (
+            "the whole by a part's link",
+            Method::PUT,
+            first.replace("partNumber=1&", ""),
+        ),
+    ] {
+        assert!(
+            ![&own_link, &output_link, first, second].contains(&&link)
+                || matches!(
+                    what,
+                    "the other direction" | "deleting" | "what is behind an output's link"
+                ),
+            "{what}: the link was not bent"
+        );
+        let status = opened(&gateway, method, &link).await;
+        assert_eq!(status, StatusCode::FORBIDDEN, "{what}: {link}");
+    }
+    assert_eq!(site.objects(), objects);
+    assert_eq!(owner.download(&job).await, VERIFIED);
+    assert!(gateway.put(&own_link, b"own").await.status().is_success());
+    let sent = std::fs::read(site.object(&format!("incoming/{foreign}")));
+    assert_eq!(sent.expect("it is there"), b"sent");
+}
+
+#[tokio::test]
+async fn the_bucket_alone_says_when_a_link_is_over_whatever_day_its_user_believes_it_is() {
+    let site = Site::new().await;
+    let bucket = Bucket::start(site.folder.path()).await;
+    let gateway = site.gateway_on(&bucket, &[]).await;
+    let mut settings = bucket.settings_of_store(PART as u64);
+    settings.link_time = Duration::from_secs(2);
+    let brief = OwnBucket::open(settings).expect("it opens");
+    let brief = brief.link_for_bytes("incoming/brief", &[0; 32]);
+    let brief = brief.expect("it is signed");
+    let began = std::time::Instant::now();
+    let buyer = site.buyer(&gateway);
+    let put = |link: String, date: &'static str| {
+        let request = gateway.client.put(link).header(DATE, date);
+        async move {
+            request
+                .body(VERIFIED)
+                .send()
+                .await
+                .expect("it answers")
+                .status()
+        }
+    };
+    // Long ago, and far ahead.
+    for date in [
+        "Sun, 29 Nov 2020 03:00:00 GMT",
+        "Tue, 01 Dec 2048 03:00:00 GMT",
+    ] {
+        let (upload, link) = buyer.new_upload(&json!({})).await;
+        assert!(put(link, date).await.is_success());
+        assert_eq!(buyer.complete(&upload).await.0, StatusCode::OK);
+    }
+    // The clock of Postgres decides about leases, and not about what the bucket has been promised.
+    let (_, link) = buyer.new_upload(&json!({})).await;
+    site.clock.advance(Duration::from_hours(24)).await;
+    assert!(
+        put(link, "Sun, 29 Nov 2020 03:00:00 GMT")
+            .await
+            .is_success()
+    );
+    let left = Duration::from_millis(3_500).saturating_sub(began.elapsed());
+    tokio::time::sleep(left).await;
+    for date in [
+        "Sun, 29 Nov 2020 03:00:00 GMT",
+        "Tue, 01 Dec 2048 03:00:00 GMT",
+    ] {
+        assert_eq!(put(brief.clone(), date).await, StatusCode::FORBIDDEN);
+    }
+}
+
+#[tokio::test]
+async fn a_real_agent_whose_link_is_over_by_the_buckets_clock_gets_another() {
+    let site = Site::new().await;
+    let bucket = Bucket::start(site.folder.path()).await;
+    let gateway = site.gateway_on(&bucket, &[("leases.grant", "3s")]).await;
+    let buyer = site.buyer(&gateway);
+    let (upload, link) = buyer.new_upload(&json!({})).await;
+    let film = film(3, 96, 64).await;
+    assert!(gateway.put(&link, &film).await.status().is_success());
+    assert_eq!(buyer.complete(&upload).await.0, StatusCode::OK);
+    let mut agent = site.agent(&gateway.url, "mac").await;
+    agent.start();
+    let mut held = bucket.inside.hold("get_object");
+    let job = buyer.submit(&transcode(&upload)).await;
+    held.came().await;
+    // By now the link for its output, which came with the offer, is over.
+    tokio::time::sleep(Duration::from_millis(4_500)).await;
+    held.let_go();
+    buyer.until(&job, "succeeded").await;
+    assert!(agent.log().contains("a link is not accepted any more"));
+    assert_eq!(site.statuses(&job).await, "succeeded: succeeded");
+    assert_eq!(buyer.job(&job).await["charged_attempts"], 0);
+    agent.is_idle().await;
+}
+
+#[tokio::test]
+async fn a_link_that_is_over_is_not_what_a_commit_is_judged_by() {
+    let site = Site::new().await;
+    let bucket = Bucket::start(site.folder.path()).await;
+    let gateway = site.gateway_on(&bucket, &[("leases.grant", "2s")]).await;
+    let job = site.buyer(&gateway).submit_noop().await;
+    let mut session = site.device(&gateway, "mac").await.connect(&gateway).await;
+    let (offer, output) = session.lease_and_upload(&gateway, VERIFIED).await;
+    tokio::time::sleep(Duration::from_millis(3_500)).await;
+    let late = gateway.put(&offer.output.url, SWAPPED).await;
+    assert_eq!(late.status(), StatusCode::FORBIDDEN);
+    let answer = session.ask(commit(&offer, &output)).await;
+    assert!(
+        matches!(answer, GatewayFrame::CommitOk { .. }),
+        "{answer:?}"
+    );
+    assert_eq!(site.statuses(&job).await, "succeeded: succeeded");
+    assert_eq!(output, declared(&offer, VERIFIED));
+}
