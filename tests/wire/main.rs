@@ -46,6 +46,7 @@ mod verification;
 mod webhook_endpoints;
 mod webhook_library;
 mod webhooks;
+mod zones;
 
 use fencepost_protocol::{Code, Disposition, GatewayFrame};
 

@@ -347,3 +347,104 @@ async fn a_running_job_that_is_cancelled_is_told_of_when_it_has_really_ended() {
     assert_eq!(heard["type"], "job.cancelled", "{heard}");
     assert_eq!(buyer.job(&job).await["status"], "cancelled");
 }
+
+#[tokio::test]
+async fn a_webhook_bears_the_time_of_the_database_whatever_the_receivers_clock_says() {
+    let site = Site::new().await;
+    let gateway = site.gateway_for_webhooks().await;
+    let buyer = site.buyer(&gateway);
+    for date in [
+        "Sun, 29 Nov 2020 03:00:00 GMT",
+        "Tue, 01 Dec 2048 03:00:00 GMT",
+    ] {
+        let dated = vec![format!("date: {date}"), format!("retry-after: {date}")];
+        let acts = [Act::Say(503, dated, String::new()), Act::Status(204)];
+        let receiver = Receiver::start(&acts).await;
+        let (endpoint, _) = buyer.endpoint(&receiver.url).await;
+        site.clock.advance(Duration::from_hours(24)).await;
+        let now = site.clock.now().await.unix_timestamp().to_string();
+        buyer.submit_and_cancel().await;
+        let first = receiver.until_heard(1).await.remove(0);
+        assert_eq!(first.header("webhook-timestamp"), now);
+        tried(&site, &gateway, &endpoint, 1).await;
+        // A time to come back that is decades away is not believed.
+        site.clock.advance(Duration::from_hours(24)).await;
+        let now = site.clock.now().await.unix_timestamp().to_string();
+        let second = receiver.until_heard(2).await.remove(1);
+        assert_eq!(second.header("webhook-timestamp"), now);
+        let base = format!("/v1/webhook-endpoints/{endpoint}");
+        buyer
+            .request(reqwest::Method::DELETE, &base)
+            .send()
+            .await
+            .expect("it answers");
+    }
+}
+
+#[tokio::test]
+async fn a_receiver_that_is_dead_for_days_is_switched_off_once_and_gets_everything_when_it_is_back()
+{
+    let site = Site::new().await;
+    let gateway = site.gateway_for_webhooks().await;
+    let buyer = site.buyer(&gateway);
+    let dead = Receiver::start(&[Act::Status(503)]).await;
+    let watching = Receiver::good().await;
+    let (endpoint, secret) = buyer.endpoint(&dead.url).await;
+    let watch = json!({ "url": watching.url, "event_types": ["webhook_endpoint.disabled"] });
+    buyer.post("/v1/webhook-endpoints", &watch).await;
+    let base = format!("/v1/webhook-endpoints/{endpoint}");
+    let (mut jobs, mut rounds) = (Vec::new(), 0);
+    // An event every twelve hours, and not one that arrives.
+    loop {
+        let (_, shown) = buyer.get(&base).await;
+        if shown["enabled"] == false {
+            assert_eq!(shown["disabled"]["reason"], "failing", "{shown}");
+            break;
+        }
+        let before = dead.heard().len();
+        jobs.push(buyer.submit_and_cancel().await);
+        dead.until_heard(before + 1).await;
+        site.clock.advance(Duration::from_hours(12)).await;
+        until("all that is due to fail", || async {
+            let due = "select count(*) from webhook_deliveries where claim is not null
+                or (state = 'pending' and next_at <= authority_now())";
+            site.db.text(due).await == "0"
+        })
+        .await;
+        rounds += 1;
+        assert!(rounds < 20, "it is never given up");
+    }
+    assert!(rounds > 9, "given up after {rounds} half days");
+    let told = watching.until_heard(1).await.remove(0).json();
+    assert_eq!(
+        (&told["data"]["endpoint_id"], &told["data"]["reason"]),
+        (&json!(endpoint), &json!("failing"))
+    );
+    // Nothing is sent there any more, however long it takes, and what happens is kept.
+    let heard = dead.heard().len();
+    jobs.push(buyer.submit_and_cancel().await);
+    site.clock.advance(Duration::from_hours(36)).await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!((dead.heard().len(), watching.heard().len()), (heard, 1));
+    dead.acts(Act::Status(200));
+    buyer.patch(&base, &json!({ "enabled": true })).await;
+    let all = json!({ "since": "2020-01-01T00:00:00Z" });
+    let (status, answer) = buyer.post(&format!("{base}/redeliver"), &all).await;
+    assert_eq!(status, StatusCode::ACCEPTED, "{answer}");
+    assert_eq!(answer["redelivered"], jobs.len(), "{answer}");
+    let arrived = &dead.until_heard(heard + jobs.len()).await[heard..];
+    let mut ids: Vec<String> = arrived
+        .iter()
+        .map(|one| text(&one.json()["data"]["job_id"]))
+        .collect();
+    ids.sort();
+    jobs.sort();
+    assert_eq!(ids, jobs);
+    assert!(arrived.iter().all(|one| one.is_signed_with(&secret)));
+    until("all deliveries to be over", || async {
+        let deliveries = buyer.deliveries(&endpoint).await;
+        deliveries.iter().all(|one| one["state"] == "succeeded")
+    })
+    .await;
+    assert_eq!(watching.heard().len(), 1, "told more than once");
+}
