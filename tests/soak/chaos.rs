@@ -2,20 +2,18 @@
 
 use std::time::Duration;
 
-use tokio::time::Instant;
-
 use crate::World;
 use crate::tally::one;
 use fencepost_tests::chance::Chance;
 
-/// Kills something every few seconds; at the end everything runs.
-pub(crate) async fn reign(world: &mut World, mut chance: Chance, until: Instant) {
+/// Kills something every few seconds until it is over; then everything runs.
+pub(crate) async fn reign(world: &mut World, mut chance: Chance, is_over: impl Fn() -> bool) {
     // First something to kill.
     tokio::time::sleep(Duration::from_secs(5)).await;
-    while Instant::now() < until {
+    while !is_over() {
         match chance.below(10) {
-            0..4 => kill_gateway(world, &mut chance).await,
-            4..7 => kill_agent(world, &mut chance).await,
+            4..7 if !world.agents.is_empty() => kill_agent(world, &mut chance).await,
+            0..7 => kill_gateway(world, &mut chance).await,
             7..9 => kill_postgres(world, &mut chance).await,
             // Both at once: nobody is there to renew.
             _ => {

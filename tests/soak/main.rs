@@ -7,8 +7,11 @@ mod buyers;
 mod chaos;
 mod connection;
 mod device;
+mod ledger;
 mod money;
+mod outage;
 mod tally;
+mod webhooks;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -110,25 +113,45 @@ struct World {
 }
 
 impl World {
-    async fn new() -> Self {
-        let stage = Stage::new(CONFIG).await;
+    /// Two gateways of this configuration.
+    async fn new(config: &str) -> Self {
+        let stage = Stage::new(config).await;
         let places = [
             Place::new(&stage, "one").await,
             Place::new(&stage, "two").await,
         ];
-        let mut agents = Vec::new();
-        for place in &places {
-            let code = stage.enrollment().await;
-            let mut agent = AgentProcess::paired(&place.url(), &code, place.name).await;
-            agent.start();
-            agents.push(agent);
-        }
         Self {
             stage,
             places,
-            agents,
+            agents: Vec::new(),
             tally: Arc::default(),
         }
+    }
+
+    /// The same with a real agent at each.
+    async fn with_agents(config: &str) -> Self {
+        let mut world = Self::new(config).await;
+        for place in &world.places {
+            let code = world.stage.enrollment().await;
+            let mut agent = AgentProcess::paired(&place.url(), &code, place.name).await;
+            agent.start();
+            world.agents.push(agent);
+        }
+        world
+    }
+
+    /// So many devices begin to work, for ever.
+    async fn set_to_work(&self, devices: u32, seed: u64) -> JoinSet<()> {
+        let mut working = JoinSet::new();
+        let gateway = self.places[0].gateway.as_ref().expect("it was started");
+        for number in 0..devices {
+            let name = format!("device-{number}");
+            let device = self.stage.device(gateway, &name).await;
+            let chance = Chance::new(seed, 100 + u64::from(number));
+            let tally = Arc::clone(&self.tally);
+            working.spawn(device::work(device, self.ports(), chance, tally));
+        }
+        working
     }
 
     fn ports(&self) -> Vec<u16> {
@@ -177,24 +200,16 @@ async fn whatever_is_killed_every_job_ends_once_and_every_sum_is_right() {
     let seconds = setting("SOAK_SECONDS", 600);
     let seed = setting("SOAK_SEED", u64::from(std::process::id()));
     println!("soak: {seconds} s of load with random kills, SOAK_SEED={seed}");
-    let mut world = World::new().await;
+    let mut world = World::with_agents(CONFIG).await;
     let until = Instant::now() + Duration::from_secs(seconds);
-    let (mut buying, mut working) = (JoinSet::new(), JoinSet::new());
+    let mut buying = JoinSet::new();
     for number in 0..2 {
         let buyer = buyers::Buyer::new(&world, Chance::new(seed, number));
         buying.spawn(buyer.buy(until));
     }
-    for number in 0..DEVICES {
-        let gateway = world.places[0].gateway.as_ref().expect("it was started");
-        let device = world
-            .stage
-            .device(gateway, &format!("device-{number}"))
-            .await;
-        let chance = Chance::new(seed, 100 + u64::from(number));
-        let tally = Arc::clone(&world.tally);
-        working.spawn(device::work(device, world.ports(), chance, tally));
-    }
-    chaos::reign(&mut world, Chance::new(seed, 50), until).await;
+    let mut working = world.set_to_work(DEVICES, seed).await;
+    let is_over = || Instant::now() >= until;
+    chaos::reign(&mut world, Chance::new(seed, 50), is_over).await;
     buying.join_all().await;
     let left = world.drain().await;
     assert!(working.try_join_next().is_none(), "a device gave up");

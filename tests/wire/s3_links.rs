@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use fencepost_domain::attempt::Phase;
 use fencepost_protocol::{Code, GatewayFrame};
-use fencepost_store::artifacts::Bucket as OwnBucket;
+use fencepost_store::artifacts::{Bucket as OwnBucket, checksum_header};
 use fencepost_tests::agent_frames::{commit, declared};
 use fencepost_tests::buyer::{Buyer, film, text, transcode};
 use fencepost_tests::{Bucket, Site};
 use reqwest::header::DATE;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
 use crate::s3_parts::{LARGE, PART, part_links};
@@ -278,23 +279,21 @@ async fn the_bucket_alone_says_when_a_link_is_over_whatever_day_its_user_believe
     let bucket = Bucket::start(site.folder.path()).await;
     let gateway = site.gateway_on(&bucket, &[]).await;
     let mut settings = bucket.settings_of_store(PART as u64);
-    settings.link_time = Duration::from_secs(2);
+    settings.link_time = Duration::from_secs(5);
     let brief = OwnBucket::open(settings).expect("it opens");
-    let brief = brief.link_for_bytes("incoming/brief", &[0; 32]);
+    let digest: [u8; 32] = Sha256::digest(VERIFIED).into();
+    let (name, checksum) = checksum_header(&digest);
+    let brief = brief.link_for_bytes("incoming/brief", &digest);
     let brief = brief.expect("it is signed");
     let began = std::time::Instant::now();
     let buyer = site.buyer(&gateway);
     let put = |link: String, date: &'static str| {
         let request = gateway.client.put(link).header(DATE, date);
-        async move {
-            request
-                .body(VERIFIED)
-                .send()
-                .await
-                .expect("it answers")
-                .status()
-        }
+        let request = request.header(name, &checksum).body(VERIFIED);
+        async move { request.send().await.expect("it answers").status() }
     };
+    let now = "Mon, 30 Nov 2026 03:00:00 GMT";
+    assert!(put(brief.clone(), now).await.is_success());
     // Long ago, and far ahead.
     for date in [
         "Sun, 29 Nov 2020 03:00:00 GMT",
@@ -312,7 +311,7 @@ async fn the_bucket_alone_says_when_a_link_is_over_whatever_day_its_user_believe
             .await
             .is_success()
     );
-    let left = Duration::from_millis(3_500).saturating_sub(began.elapsed());
+    let left = Duration::from_millis(6_500).saturating_sub(began.elapsed());
     tokio::time::sleep(left).await;
     for date in [
         "Sun, 29 Nov 2020 03:00:00 GMT",

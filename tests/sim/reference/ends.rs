@@ -154,7 +154,8 @@ impl Reference {
             Outcome::BytesDiffer => Cause::BytesDiffer,
             Outcome::Trouble if is_last => Cause::VerificationTrouble,
             Outcome::Trouble => {
-                let pause = RETRY_AFTER * 4_i32.pow(u32::try_from(pickup - 1).unwrap());
+                let pause = RETRY_AFTER
+                    * 4_i32.pow(u32::try_from(pickup - 1).expect("pick-ups are counted from 1"));
                 self.attempt(at).row.verify_until = Some(self.now + pause);
                 return Answer::Later;
             }
