@@ -36,9 +36,9 @@ test:
 api-test:
 	@.ci/api-test
 
-# SOAK_SECONDS and SOAK_SEED reach it through the environment.
+# SOAK_SECONDS, SOAK_JOBS and SOAK_SEED reach it through the environment.
 soak:
-	@SOAK_SECONDS="$(SOAK_SECONDS)" SOAK_SEED="$(SOAK_SEED)" .ci/soak
+	@SOAK_SECONDS="$(SOAK_SECONDS)" SOAK_JOBS="$(SOAK_JOBS)" SOAK_SEED="$(SOAK_SEED)" .ci/soak
 
 sim:
 	@SEED="$(SEED)" CASES="$(CASES)" .ci/sim

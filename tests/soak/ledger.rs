@@ -132,6 +132,7 @@ async fn add_credit(credit: Credit, mut chance: Chance, added: Arc<AtomicI64>) {
     }
 }
 
+/// Whose credit, and where.
 struct Credit(fencepost_store::Store, fencepost_domain::ids::OrgId);
 
 /// The operators' own check, by their own command.

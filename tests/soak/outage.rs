@@ -80,8 +80,6 @@ async fn a_bucket_that_is_away_for_a_whole_minute_costs_nobody_anything() {
         let (status, problem) = buyer.complete(&sent).await;
         assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{problem}");
         refused += 1;
-        // A socket that nobody reads is closed.
-        session.ask(AgentFrame::Pull { slots_free: 0 }).await;
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     for job in [&whole, &parts] {

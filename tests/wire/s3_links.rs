@@ -7,7 +7,7 @@ use fencepost_domain::attempt::Phase;
 use fencepost_protocol::{Code, GatewayFrame};
 use fencepost_store::artifacts::{Bucket as OwnBucket, checksum_header};
 use fencepost_tests::agent_frames::{commit, declared};
-use fencepost_tests::buyer::{Buyer, film, text, transcode};
+use fencepost_tests::buyer::{Buyer, film, transcode};
 use fencepost_tests::{Bucket, Site};
 use reqwest::header::DATE;
 use reqwest::{Method, StatusCode};
@@ -167,10 +167,66 @@ async fn what_is_somebody_elses_is_answered_at_every_address_like_what_never_was
     assert_eq!(owner.download(&job).await, VERIFIED);
 }
 
-/// The status of a link that was bent by hand.
-async fn opened(gateway: &fencepost_tests::TestGateway, method: Method, link: &str) -> StatusCode {
-    let request = gateway.client.request(method, link).body("by a stranger");
-    request.send().await.expect("the bucket answers").status()
+/// Links to one buyer's upload, to its output and to two parts of another one's output.
+struct Links {
+    upload: String,
+    output: String,
+    parts: [String; 2],
+}
+
+type Bent = (&'static str, Method, String);
+
+impl Links {
+    /// Each with something else in the place of what it was made for. `own` and `foreign` are uploads,
+    /// `output` is an object's key.
+    fn bent(&self, (own, foreign): (&str, &str), output: &str) -> Vec<Bent> {
+        let Self {
+            upload,
+            output: served,
+            parts: [first, second],
+        } = self;
+        let incoming = |id: &str| format!("incoming/{id}");
+        let elsewhere = |key: &str| upload.replace(&incoming(own), key);
+        let signature = upload.find("X-Amz-Signature=").expect("it is signed");
+        let bent = vec![
+            ("another upload", Method::PUT, elsewhere(&incoming(foreign))),
+            ("an output", Method::PUT, elsewhere(output)),
+            ("an input", Method::PUT, elsewhere("uploads/of-nobody")),
+            ("unsigned", Method::PUT, upload[..signature].to_owned()),
+            (
+                "longer",
+                Method::PUT,
+                upload.replace("Expires=", "Expires=9"),
+            ),
+            (
+                "an input to read",
+                Method::GET,
+                served.replace(output, &incoming(foreign)),
+            ),
+            ("shown", Method::GET, served.replace("attachment", "inline")),
+            (
+                "another part",
+                Method::PUT,
+                first.replace("Number=1&", "Number=2&"),
+            ),
+            (
+                "the whole",
+                Method::PUT,
+                second.replace("partNumber=2&", ""),
+            ),
+        ];
+        for (what, _, link) in &bent {
+            let all = [upload, served, first, second];
+            assert!(!all.contains(&link), "{what}: it was not bent");
+        }
+        // And each in another direction.
+        let turned = [
+            ("to read", Method::GET, upload.clone()),
+            ("to delete", Method::DELETE, upload.clone()),
+            ("to write", Method::PUT, served.clone()),
+        ];
+        bent.into_iter().chain(turned).collect()
+    }
 }
 
 #[tokio::test]
@@ -180,97 +236,48 @@ async fn a_link_opens_one_object_in_one_direction_and_nothing_beside_it() {
     let gateway = site.gateway_on(&bucket, &LARGE).await;
     let owner = site.buyer(&gateway);
     let stranger = site.other_buyer(&gateway).await;
-    let (foreign, foreign_link) = owner.new_upload(&json!({})).await;
-    assert!(
-        gateway
-            .put(&foreign_link, b"sent")
-            .await
-            .status()
-            .is_success()
-    );
-    let (own, own_link) = stranger.new_upload(&json!({})).await;
+    let (foreign, link) = owner.new_upload(&json!({})).await;
+    assert!(gateway.put(&link, b"sent").await.status().is_success());
+    let (own, upload) = stranger.new_upload(&json!({})).await;
     let job = owner.submit_noop().await;
     let mut session = site.device(&gateway, "mac").await.connect(&gateway).await;
     let (offer, output) = session.lease_and_upload(&gateway, VERIFIED).await;
     session.ask(commit(&offer, &output)).await;
-    let output_link = owner.output_link(&job).await.expect("there is one");
-    let other_job = owner.submit_noop().await;
+    let served = owner.output_link(&job).await.expect("there is one");
+    owner.submit_noop().await;
     let offer = session.lease_in(Phase::Uploading).await;
-    assert_eq!(offer.job_id.to_string(), other_job);
-    let parts = part_links(&mut session, &offer, 1).await;
-    let (first, second) = (&parts.urls[0], &parts.urls[1]);
-    let verified = text(&json!(
-        site.db
-            .text("select output_key from jobs where status = 'succeeded'")
-            .await
-    ));
-    let in_folder = |folder: &str, id: &str| {
-        own_link.replace(&format!("incoming/{own}"), &format!("{folder}/{id}"))
+    let parts = part_links(&mut session, &offer, 1).await.urls;
+    let links = Links {
+        upload,
+        output: served,
+        parts: [parts[0].clone(), parts[1].clone()],
     };
-    let signature = own_link.find("X-Amz-Signature=").expect("it is signed");
+    let key = "select output_key from jobs where status = 'succeeded'";
     let objects = site.objects();
-    for (what, method, link) in [
-        (
-            "another upload",
-            Method::PUT,
-            own_link.replace(&own, &foreign),
-        ),
-        ("an output", Method::PUT, in_folder("verified", &verified)),
-        ("an input", Method::PUT, in_folder("uploads", &own)),
-        ("the other direction", Method::GET, own_link.clone()),
-        ("deleting", Method::DELETE, own_link.clone()),
-        (
-            "no signature",
-            Method::PUT,
-            own_link[..signature].to_owned(),
-        ),
-        (
-            "more time",
-            Method::PUT,
-            own_link.replace("X-Amz-Expires=", "X-Amz-Expires=9"),
-        ),
-        (
-            "what is behind an output's link",
-            Method::PUT,
-            output_link.clone(),
-        ),
-        (
-            "an input by an output's link",
-            Method::GET,
-            output_link.replace(&verified, &format!("incoming/{foreign}")),
-        ),
-        (
-            "shown in a browser",
-            Method::GET,
-            output_link.replace("attachment", "inline"),
-        ),
-        (
-            "another part",
-            Method::PUT,
-            first.replace("partNumber=1&", "partNumber=2&"),
-        ),
-        (
-            "the whole by a part's link",
-            Method::PUT,
-            first.replace("partNumber=1&", ""),
-        ),
-    ] {
-        assert!(
-            ![&own_link, &output_link, first, second].contains(&&link)
-                || matches!(
-                    what,
-                    "the other direction" | "deleting" | "what is behind an output's link"
-                ),
-            "{what}: the link was not bent"
-        );
-        let status = opened(&gateway, method, &link).await;
-        assert_eq!(status, StatusCode::FORBIDDEN, "{what}: {link}");
+    for (what, method, link) in links.bent((&own, &foreign), &site.db.text(key).await) {
+        let request = gateway.client.request(method, &link).body("a stranger's");
+        let answer = request.send().await.expect("the bucket answers");
+        assert_eq!(answer.status(), StatusCode::FORBIDDEN, "{what}: {link}");
     }
     assert_eq!(site.objects(), objects);
     assert_eq!(owner.download(&job).await, VERIFIED);
-    assert!(gateway.put(&own_link, b"own").await.status().is_success());
     let sent = std::fs::read(site.object(&format!("incoming/{foreign}")));
     assert_eq!(sent.expect("it is there"), b"sent");
+    // As they are, they open what they are for.
+    assert!(
+        gateway
+            .put(&links.upload, b"own")
+            .await
+            .status()
+            .is_success()
+    );
+    assert!(
+        gateway
+            .put(&links.parts[0], b"part")
+            .await
+            .status()
+            .is_success()
+    );
 }
 
 #[tokio::test]
