@@ -26,6 +26,13 @@ impl Credential {
         &self.0
     }
 
+    /// How it begins, and its last four characters: enough to know it again, far too little to use.
+    pub(crate) fn hint(&self) -> String {
+        let kind = self.0.rfind('_').map_or("", |end| &self.0[..=end]);
+        let last = self.0.len().saturating_sub(4).max(kind.len());
+        format!("{kind}…{}", &self.0[last..])
+    }
+
     /// What is stored and looked up.
     pub fn digest(&self) -> [u8; 32] {
         Sha256::digest(self.0.as_bytes()).into()
@@ -54,4 +61,17 @@ pub(crate) fn entropy<const N: usize>() -> [u8; N] {
         .try_fill_bytes(&mut bytes)
         .expect("the operating system has random numbers");
     bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hint_is_the_kind_and_the_last_four_characters() {
+        let key = Credential::mint("fp_live_");
+        let last = &key.expose()[key.expose().len() - 4..];
+        assert_eq!(key.hint(), format!("fp_live_…{last}"));
+        assert_eq!(Credential::presented("ab").hint(), "…ab");
+    }
 }

@@ -2,7 +2,7 @@
 //! artifacts, a signing key, an org with credit.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use fencepost_domain::duration::LeaseDuration;
@@ -176,6 +176,13 @@ impl Site {
 
     /// What a command of the operators says, as JSON.
     pub async fn operate(&self, words: &[&str]) -> Value {
+        let output = self.operator(&[words, &["--json"]].concat()).await;
+        assert!(output.status.success(), "{words:?}: {output:?}");
+        serde_json::from_slice(&output.stdout).expect("JSON")
+    }
+
+    /// What an operator's command says, and how it ends.
+    pub async fn operator(&self, words: &[&str]) -> Output {
         let folder = self.folder.path();
         let path = |name: &str| folder.join(name).to_str().expect("a plain path").to_owned();
         let (config, url) = (
@@ -183,10 +190,8 @@ impl Site {
             format!("database.url_file={}", path("database.url")),
         );
         let mut arguments = words.to_vec();
-        arguments.extend(["--json", "--config", &config, "--set", &url]);
-        let output = run("fencepost", &arguments, &[("USER", "olga")]).await;
-        assert!(output.status.success(), "{words:?}: {output:?}");
-        serde_json::from_slice(&output.stdout).expect("JSON")
+        arguments.extend(["--config", &config, "--set", &url]);
+        run("fencepost", &arguments, &[("USER", "olga")]).await
     }
 
     /// Where an object is on disk.

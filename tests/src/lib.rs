@@ -55,6 +55,7 @@ pub mod looks;
 pub mod mixed;
 pub mod processes;
 pub mod proxy;
+pub mod pty;
 pub mod receiver;
 pub mod s3;
 pub mod server;

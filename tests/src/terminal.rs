@@ -1,11 +1,13 @@
-//! A buyer's terminal: `fencepost job …` as a child process.
+//! A buyer's terminal: `fencepost job …` and its like as a child process, also on a pseudo-terminal.
 
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, ExitStatus, Output, Stdio};
 
 use serde_json::Value;
 
 use crate::processes::{Process, program, run};
+use crate::pty;
+use crate::wait::PATIENCE;
 
 /// A terminal with an address and a key.
 pub struct Terminal {
@@ -22,15 +24,58 @@ impl Terminal {
         }
     }
 
-    /// Runs a command to its end.
+    /// Runs a command of `fencepost job` to its end.
     pub async fn run(&self, words: &[&str]) -> Output {
-        let mut arguments = vec!["job"];
-        arguments.extend(words);
+        self.buyer(&[&["job"], words].concat()).await
+    }
+
+    /// Runs any command of a buyer to its end.
+    pub async fn buyer(&self, words: &[&str]) -> Output {
         let environment = [
             ("FENCEPOST_API", self.url.as_str()),
             ("FENCEPOST_KEY", &self.key),
         ];
-        run("fencepost", &arguments, &environment).await
+        run("fencepost", words, &environment).await
+    }
+
+    /// What a command of a buyer says to a person; it must succeed.
+    pub async fn says(&self, words: &[&str]) -> String {
+        let output = self.buyer(words).await;
+        assert!(output.status.success(), "{words:?}: {output:?}");
+        String::from_utf8(output.stdout).expect("a text")
+    }
+
+    /// What a command of a buyer says to a program; it must succeed.
+    pub async fn told(&self, words: &[&str]) -> Vec<Value> {
+        lines(self.says(&[words, &["--json"]].concat()).await.as_bytes())
+    }
+
+    /// What a terminal of so many columns shows of a command of a buyer, and how that ended.
+    pub async fn screen(
+        &self,
+        words: &[&str],
+        columns: u16,
+        more: &[(&str, &str)],
+    ) -> (String, ExitStatus) {
+        let mut command = self.command(words);
+        command.env_remove("NO_COLOR").env("TERM", "xterm-256color");
+        command.envs(more.iter().copied());
+        let shown = tokio::task::spawn_blocking(move || pty::shown(command, columns));
+        tokio::time::timeout(PATIENCE, shown)
+            .await
+            .expect("it ends")
+            .expect("it starts")
+    }
+
+    /// A command of a buyer, not yet started.
+    pub fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(program("fencepost"));
+        command
+            .args(words)
+            .env("FENCEPOST_API", &self.url)
+            .env("FENCEPOST_KEY", &self.key)
+            .stdin(Stdio::null());
+        command
     }
 
     /// The lines that a command says as JSON; it must end with this exit code.
@@ -44,13 +89,7 @@ impl Terminal {
 
     /// Starts a command whose words go to this file.
     pub fn start(&self, words: &[&str], log_file: &Path) -> Process {
-        let mut command = Command::new(program("fencepost"));
-        command
-            .arg("job")
-            .args(words)
-            .env("FENCEPOST_API", &self.url)
-            .env("FENCEPOST_KEY", &self.key)
-            .stdin(Stdio::null());
+        let mut command = self.command(&[&["job"], words].concat());
         Process::start(&mut command, log_file)
     }
 }

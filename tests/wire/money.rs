@@ -41,6 +41,10 @@ async fn a_quote_says_what_a_job_would_cost_and_stores_nothing() {
     for wrong in [
         json!({ "service": "transcode.v2" }),
         json!({ "service": "noop.v1", "max_attemps": 1 }),
+        json!({
+            "service": "noop.v1",
+            "webhook": { "endpoint_id": "019adf00-0000-7000-8000-000000000001" },
+        }),
         transcode("019adf00-0000-7000-8000-000000000001"),
         transcode(&unsent),
     ] {
@@ -50,6 +54,18 @@ async fn a_quote_says_what_a_job_would_cost_and_stores_nothing() {
         created["request_id"] = Value::Null;
         assert!(refused.is_client_error(), "{created}");
         assert_eq!((status, quoted), (refused, created), "{wrong}");
+    }
+    // But for files that are not sent yet, and are said to be so; and for misspelt words about them.
+    let mut later = order.clone();
+    later["inputs"]["source"]["upload_id"] = json!("019adf00-0000-7000-8000-000000000001");
+    let (status, quote) = buyer.post("/v1/quotes?unsent=source", &later).await;
+    assert_eq!((status, quote), (StatusCode::OK, expected));
+    for (query, field) in [("unsent=sauce", "unsent"), ("sent=source", "sent")] {
+        let (status, problem) = buyer.post(&format!("/v1/quotes?{query}"), &later).await;
+        assert_eq!(
+            (status, &problem["field"]),
+            (StatusCode::BAD_REQUEST, &json!(field))
+        );
     }
     // But for the balance, which is what one asks.
     let poor = site.other_buyer(&gateway).await;

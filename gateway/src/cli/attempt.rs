@@ -7,6 +7,7 @@ use fencepost_store::tx::revoke::Revoked;
 use serde_json::json;
 
 use super::error::CliError;
+use super::ids::id;
 use super::report::Report;
 
 /// Runs of jobs on devices.
@@ -16,7 +17,8 @@ pub(super) enum AttemptCommand {
     ///
     /// Whatever its Mac still sends is refused. An output that is being checked is thrown away.
     Revoke {
-        /// The attempt.
+        /// The attempt's id.
+        #[arg(value_parser = id::<AttemptId>("fencepost job get JOB"))]
         attempt: AttemptId,
     },
 }

@@ -6,7 +6,8 @@ use fencepost_store::views::AuditView;
 use serde_json::{Value, json};
 
 use super::error::CliError;
-use super::report::{Report, table};
+use super::report::Report;
+use super::table::table;
 use super::written;
 
 /// What operators did.
@@ -28,9 +29,9 @@ pub(super) async fn run(store: &Store, command: &AuditCommand) -> Result<Report,
     let lines = store.audit_log(subject.clone(), *limit).await?;
     let rows: Result<Vec<_>, _> = lines.iter().map(row).collect();
     let json: Result<Vec<_>, _> = lines.iter().map(as_json).collect();
-    let headings = ["AT", "ACTOR", "ACTION", "SUBJECT", "DETAIL"];
+    let headings = &["AT", "ACTOR", "ACTION", "SUBJECT", "DETAIL"];
     Ok(Report::new(
-        table(&headings, &rows?),
+        table(headings, &rows?),
         json!({ "lines": json? }),
     ))
 }

@@ -10,13 +10,17 @@ use serde_json::{Value, json};
 use time::format_description::well_known::Rfc3339;
 
 use super::error::CliError;
-use super::report::{Report, table};
+use super::ids::id;
+use super::report::Report;
+use super::table::table;
 use super::text::{LONGEST_NOTE, readable};
 use super::{org, provider};
 use crate::http::jobs::is_label;
 
 const SHORTEST: LeaseDuration = LeaseDuration::seconds(60);
 const LONGEST: LeaseDuration = LeaseDuration::seconds(3600);
+/// What shows ids of devices.
+const SHOWN_BY: &str = "fencepost device list";
 
 /// Macs.
 #[derive(Debug, Subcommand)]
@@ -29,7 +33,8 @@ pub(super) enum DeviceCommand {
     ///
     /// An output that it has delivered already, and that is being checked, still counts.
     Disable {
-        /// The device.
+        /// The device's id.
+        #[arg(value_parser = id::<DeviceId>(SHOWN_BY))]
         device: DeviceId,
         /// Why, for those who look at the list of devices.
         #[arg(long)]
@@ -37,17 +42,20 @@ pub(super) enum DeviceCommand {
     },
     /// Let a device work again.
     Enable {
-        /// The device.
+        /// The device's id.
+        #[arg(value_parser = id::<DeviceId>(SHOWN_BY))]
         device: DeviceId,
     },
     /// Give a device no new work; what it holds goes on.
     Drain {
-        /// The device.
+        /// The device's id.
+        #[arg(value_parser = id::<DeviceId>(SHOWN_BY))]
         device: DeviceId,
     },
     /// Give a drained device work again.
     Undrain {
-        /// The device.
+        /// The device's id.
+        #[arg(value_parser = id::<DeviceId>(SHOWN_BY))]
         device: DeviceId,
     },
 }
@@ -60,7 +68,7 @@ pub(super) struct EnrollArgs {
     provider: String,
     /// The device to pair again, which voids its token; without it, a new one. If it is another
     /// provider's, pairing hands it over, and the leases that it holds end.
-    #[arg(long)]
+    #[arg(long, value_parser = id::<DeviceId>(SHOWN_BY))]
     device: Option<DeviceId>,
     /// The org (id or name) whose own device it is, for jobs that ask for own devices.
     #[arg(long)]
@@ -149,7 +157,7 @@ async fn enroll(store: &Store, args: &EnrollArgs) -> Result<Report, CliError> {
 async fn list(store: &Store) -> Result<Report, CliError> {
     let devices = store.devices().await?;
     let rows: Vec<_> = devices.iter().map(row).collect();
-    let headings = [
+    let headings = &[
         "DEVICE",
         "NAME",
         "PROVIDER",
@@ -161,7 +169,7 @@ async fn list(store: &Store) -> Result<Report, CliError> {
     ];
     let json: Vec<Value> = devices.iter().map(as_json).collect();
     Ok(Report::new(
-        table(&headings, &rows),
+        table(headings, &rows),
         json!({ "devices": json }),
     ))
 }

@@ -11,8 +11,13 @@ use time::format_description::well_known::Rfc3339;
 
 use super::clock::this_person;
 use super::error::CliError;
+use super::ids::id;
 use super::org;
-use super::report::{Report, table};
+use super::report::Report;
+use super::table::table;
+
+/// What shows ids of endpoints.
+const SHOWN_BY: &str = "fencepost endpoint list";
 
 /// Where buyers' events are sent.
 #[derive(Debug, Subcommand)]
@@ -25,20 +30,24 @@ pub(super) enum EndpointCommand {
     },
     /// Send nothing to an endpoint any more. Its buyer is told; what waits for it is held.
     Disable {
-        /// The endpoint.
+        /// The endpoint's id.
+        #[arg(value_parser = id::<EndpointId>(SHOWN_BY))]
         endpoint: EndpointId,
     },
     /// Send to an endpoint again. What was held stays so until it is asked for (`redeliver`).
     Enable {
-        /// The endpoint.
+        /// The endpoint's id.
+        #[arg(value_parser = id::<EndpointId>(SHOWN_BY))]
         endpoint: EndpointId,
     },
     /// Put deliveries back in line: one, or all since a time that failed or were held.
     Redeliver {
-        /// The endpoint.
+        /// The endpoint's id.
+        #[arg(value_parser = id::<EndpointId>(SHOWN_BY))]
         endpoint: EndpointId,
         /// The delivery's event, whatever became of it.
-        #[arg(long, value_name = "EVENT", required_unless_present = "since")]
+        #[arg(long, value_name = "EVENT", required_unless_present = "since",
+            value_parser = id::<OutboxId>("fencepost webhook deliveries ENDPOINT"))]
         event: Option<OutboxId>,
         /// All of events since then, such as 2026-11-30T00:00:00Z.
         #[arg(long, value_name = "TIME", value_parser = parse_time, conflicts_with = "event")]
@@ -81,9 +90,9 @@ async fn list(store: &Store, org: Option<&str>) -> Result<Report, CliError> {
     let endpoints = store.endpoints(org, None).await?;
     let rows: Vec<_> = endpoints.iter().map(row).collect();
     let json: Vec<Value> = endpoints.iter().map(as_json).collect();
-    let headings = ["ENDPOINT", "ORG", "HOST", "STATE", "FAILING SINCE"];
+    let headings = &["ENDPOINT", "ORG", "HOST", "STATE", "FAILING SINCE"];
     Ok(Report::new(
-        table(&headings, &rows),
+        table(headings, &rows),
         json!({ "endpoints": json }),
     ))
 }
@@ -159,7 +168,10 @@ async fn redeliver(store: &Store, endpoint: EndpointId, which: Which) -> Result<
                 json!({ "endpoint_id": endpoint, "redelivered": count }),
             ))
         }
-        Redelivered::Unknown => Err(CliError::unknown("such endpoint or delivery", endpoint)),
+        Redelivered::Unknown => Err(CliError::unknown(
+            "such delivery, or webhook endpoint",
+            endpoint,
+        )),
         Redelivered::Disabled => Err(CliError::Refused(format!(
             "the webhook endpoint {endpoint} is disabled: fencepost endpoint enable {endpoint}"
         ))),

@@ -3,6 +3,7 @@
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
+use console::style;
 use fencepost_store::StoreError;
 use serde_json::json;
 
@@ -55,9 +56,25 @@ impl From<AppError> for CliError {
 }
 
 impl CliError {
-    /// There is no such thing.
+    /// There is no such thing; where those are shown that there are.
     pub(super) fn unknown(what: &str, name: impl std::fmt::Display) -> Self {
-        Self::Refused(format!("there is no {what} {name}"))
+        let shown_by = match what.split(' ').next_back() {
+            Some("org") => "; `fencepost org list` shows them all",
+            Some("provider") => "; `fencepost provider list` shows them all",
+            Some("device") => "; `fencepost device list` shows them all",
+            Some("endpoint") => "; `fencepost endpoint list` shows them all",
+            Some("key") => "; `fencepost key list` shows them all",
+            _ => "",
+        };
+        Self::Refused(format!("there is no {what} {name}{shown_by}"))
+    }
+
+    /// Whether nobody reads any more what we have to say, as after `| head`.
+    pub(super) fn is_broken_pipe(&self) -> bool {
+        let (Self::Io(cause) | Self::Job(JobError::Io(cause))) = self else {
+            return false;
+        };
+        cause.kind() == io::ErrorKind::BrokenPipe
     }
 
     /// 2 for a wrong configuration, 78 for one that is wrong beside the gateways that run, 130 for an
@@ -88,7 +105,11 @@ impl CliError {
             };
             writeln!(stderr, "{}", json!({ "error": error }))
         } else {
-            writeln!(stderr, "error: {self}")
+            writeln!(
+                stderr,
+                "{} {self}",
+                style("error:").for_stderr().red().bold()
+            )
         }
     }
 }

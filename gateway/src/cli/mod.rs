@@ -12,6 +12,7 @@ mod dev;
 mod device;
 mod endpoint;
 mod error;
+mod ids;
 mod job;
 mod key;
 mod ledger;
@@ -19,6 +20,7 @@ mod org;
 mod provider;
 mod report;
 mod serve;
+mod table;
 mod text;
 
 use std::path::PathBuf;
@@ -29,16 +31,25 @@ use clap::{Args, Parser, Subcommand};
 pub use error::CliError;
 pub use job::JobError;
 pub use report::Report;
-pub(crate) use report::table;
+pub(crate) use table::table;
 
 use crate::app::open_store;
 use crate::config::{Config, Origins, load};
 use crate::demo::{self, DemoArgs};
 use fencepost_store::Store;
 
+/// Who needs which commands.
+const WHO: &str = "\
+Buyers (over HTTP, with an API key): job, balance, journal, webhook.
+Operators (on the database): serve, migrate, config, org, key, provider, credit, ledger, device,
+attempt, endpoint, clock, audit. To try it: dev, demo.";
+
+/// Nobody reads any more what we write, as after `| head`: what a shell says of whom that ended.
+const BROKEN_PIPE: u8 = 141;
+
 /// The control plane for media work on other people's Macs.
 #[derive(Debug, Parser)]
-#[command(name = "fencepost", version, max_term_width = 100)]
+#[command(name = "fencepost", version, max_term_width = 100, after_help = WHO)]
 struct Cli {
     #[command(flatten)]
     global: Global,
@@ -97,8 +108,14 @@ enum Command {
     Config(ConfigCommand),
     /// Print the description of the API (OpenAPI 3.1), as a gateway serves it.
     Openapi,
-    /// A buyer's jobs, over HTTP with an API key: submit, watch, list, get, cancel, download.
-    Job(job::JobArgs),
+    /// A buyer's jobs: quote, submit, watch, list, get, cancel, download, and the services there are.
+    Job(Box<job::JobArgs>),
+    /// A buyer's money: what is available, and what is held for jobs.
+    Balance(job::BalanceArgs),
+    /// Every movement of a buyer's money, the latest first.
+    Journal(job::JournalArgs),
+    /// Where a buyer is told of what becomes of jobs.
+    Webhook(job::WebhookArgs),
     /// Buyers' accounts.
     #[command(subcommand)]
     Org(org::OrgCommand),
@@ -139,16 +156,39 @@ enum ConfigCommand {
 
 /// Runs the command line of this process.
 pub fn run() -> ExitCode {
-    let cli = Cli::parse();
-    let outcome = actix_web::rt::System::new().block_on(dispatch(&cli));
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            // Nothing is left to be told if not even stderr can be written.
-            let _ = error.print(cli.global.json);
-            error.exit_code()
-        }
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return misread(&error),
+    };
+    let system = actix_web::rt::System::new();
+    let outcome = system.block_on(dispatch(&cli));
+    let Err(error) = outcome else {
+        return ExitCode::SUCCESS;
+    };
+    if error.is_broken_pipe() {
+        return ExitCode::from(BROKEN_PIPE);
     }
+    // Nothing is left to be told if not even stderr can be written.
+    let _ = error.print(cli.global.json);
+    if matches!(error, CliError::Job(JobError::Interrupted(_))) {
+        // Now, and not when a large file that is being read has been read to its end.
+        std::process::exit(i32::from(JobError::INTERRUPTED));
+    }
+    error.exit_code()
+}
+
+/// Words that are no command; also the help, which is asked for in the same way.
+fn misread(error: &clap::Error) -> ExitCode {
+    let wants_json = std::env::args_os().any(|word| word == "--json");
+    if wants_json && error.use_stderr() {
+        let text = error.to_string();
+        let message = text.trim().trim_start_matches("error: ");
+        let refused = JobError::Usage(message.to_owned());
+        let _ = CliError::Job(refused).print(true);
+    } else {
+        let _ = error.print();
+    }
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }
 
 async fn dispatch(cli: &Cli) -> Result<(), CliError> {
@@ -164,6 +204,9 @@ async fn dispatch(cli: &Cli) -> Result<(), CliError> {
             global.show(&Report::new(format!("{document:#}"), document))
         }
         Command::Job(args) => Ok(job::run(args, global.json).await?),
+        Command::Balance(args) => Ok(job::balance(args, global.json).await?),
+        Command::Journal(args) => Ok(job::journal(args, global.json).await?),
+        Command::Webhook(args) => Ok(job::webhook(args, global.json).await?),
         Command::Org(command) => global.show(&org::run(&global.store().await?, command).await?),
         Command::Key(command) => global.show(&key::run(&global.store().await?, command).await?),
         Command::Provider(command) => {

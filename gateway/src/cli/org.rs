@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 
 use super::amount;
 use super::error::{CliError, name_taken};
-use super::report::{Report, table};
+use super::report::Report;
+use super::table::table;
 use super::text::{LONGEST_NAME, readable};
 
 /// Buyers' accounts.

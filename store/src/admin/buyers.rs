@@ -42,6 +42,7 @@ impl Store {
             org,
             live,
             digest: key.digest(),
+            hint: key.hint(),
             line: self.audit_line("key.create", &id),
         };
         Ok(self.execute(create).await?.then_some((id, key)))
@@ -126,6 +127,7 @@ struct CreateApiKey {
     org: OrgId,
     live: bool,
     digest: [u8; 32],
+    hint: String,
     line: AuditLine,
 }
 
@@ -135,11 +137,13 @@ impl Transaction for CreateApiKey {
     async fn run(&self, tx: &mut Tx) -> Result<bool, StoreError> {
         let written = sqlx::query!(
             r#"-- create_api_key
-            insert into api_keys (id, org_id, digest) select $1, id, $3 from orgs where id = $2
+            insert into api_keys (id, org_id, digest, hint)
+            select $1, id, $3, $4 from orgs where id = $2
             on conflict (id) do nothing"#,
             self.id.0,
             self.org.0,
-            &self.digest[..]
+            &self.digest[..],
+            self.hint
         )
         .execute(&mut **tx)
         .await?;

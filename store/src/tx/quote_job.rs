@@ -37,6 +37,10 @@ impl Transaction for QuoteJob {
     async fn run(&self, tx: &mut Tx) -> Result<Quoted, StoreError> {
         let job = &self.0.jobs[0];
         let inputs = self.0.find_inputs(tx).await?;
+        let endpoints = self.0.find_endpoints(tx).await?;
+        if !job.names_one_of(&endpoints) {
+            return Ok(Quoted::Refused(Submitted::UnknownEndpoint));
+        }
         if let Err(refusal) = job.resolve(&inputs) {
             return Ok(Quoted::Refused(refusal));
         }

@@ -8,6 +8,7 @@ mod gauges;
 mod job_list;
 mod jobs;
 mod journal;
+mod keys;
 mod ledger;
 mod news;
 mod sessions;
@@ -21,6 +22,7 @@ pub use gauges::{LiveAttempts, QueueDepth, Slots};
 pub use job_list::{JobFilter, JobPage, MOST_EXAMINED};
 pub use jobs::{AttemptView, JobView, OutputView, Posted};
 pub use journal::{ArtifactView, EventView, SHOWN_EVENTS};
+pub use keys::ApiKeyView;
 pub use ledger::{
     JournalFilter, KindTotal, LedgerCheck, LedgerFinding, MonthEarned, PostingView, Statement,
 };

@@ -89,15 +89,74 @@ impl Api {
             .await
     }
 
-    pub(super) async fn jobs(&self, query: &[(&str, String)]) -> Result<Value, JobError> {
-        self.json(|| self.request(Method::GET, "v1/jobs").query(query))
+    pub(super) async fn cancel(&self, job: JobId) -> Result<Value, JobError> {
+        let path = format!("v1/jobs/{job}/cancel");
+        self.post(&path, &json!({})).await
+    }
+
+    /// What an order would cost; what it says of the inputs named in `unsent` is not looked for.
+    pub(super) async fn quote(&self, order: &Value, unsent: &[&str]) -> Result<Value, JobError> {
+        let query = [("unsent", unsent.join(","))];
+        let query = &query[..usize::from(!unsent.is_empty())];
+        let request = || self.request(Method::POST, "v1/quotes").query(query);
+        self.json(|| request().json(order)).await
+    }
+
+    pub(super) async fn get(
+        &self,
+        path: &str,
+        query: &[(String, String)],
+    ) -> Result<Value, JobError> {
+        self.json(|| self.request(Method::GET, path).query(query))
             .await
     }
 
-    pub(super) async fn cancel(&self, job: JobId) -> Result<Value, JobError> {
-        let path = format!("v1/jobs/{job}/cancel");
-        self.json(|| self.request(Method::POST, &path).json(&json!({})))
+    /// A change that may be asked for again and again.
+    pub(super) async fn post(&self, path: &str, body: &Value) -> Result<Value, JobError> {
+        self.json(|| self.request(Method::POST, path).json(body))
             .await
+    }
+
+    pub(super) async fn patch(&self, path: &str, body: &Value) -> Result<Value, JobError> {
+        self.json(|| self.request(Method::PATCH, path).json(body))
+            .await
+    }
+
+    /// A change that is made anew each time it is asked for: not asked again when it may have been made,
+    /// which `lost` says how to find out.
+    pub(super) async fn post_once(
+        &self,
+        path: &str,
+        body: &Value,
+        lost: &str,
+    ) -> Result<Value, JobError> {
+        let maybe = |why: String| Try::Final(JobError::Unreachable(format!("{why}; {lost}")));
+        patiently(self.patience, || async {
+            let sent = self.request(Method::POST, path).json(body).send().await;
+            let answer = match sent {
+                Ok(answer) => answer,
+                Err(error) if error.is_connect() => return Err(Try::cut(&error)),
+                Err(error) => return Err(maybe(Try::cut(&error).why())),
+            };
+            let was_refused = answer.status() == StatusCode::TOO_MANY_REQUESTS;
+            match success(answer).await {
+                Ok(answer) => {
+                    let answer = answer.json().await;
+                    answer.map_err(|error| maybe(Try::cut(&error).why()))
+                }
+                Err(Try::Again { why, .. }) if !was_refused => Err(maybe(why)),
+                Err(other) => Err(other),
+            }
+        })
+        .await
+    }
+
+    pub(super) async fn delete(&self, path: &str) -> Result<(), JobError> {
+        patiently(self.patience, || async {
+            let answer = send(self.request(Method::DELETE, path)).await?;
+            success(answer).await.map(drop)
+        })
+        .await
     }
 
     /// One try at a job's stream of events; `None` if its end is known already.

@@ -27,6 +27,14 @@ pub(super) enum Try {
 }
 
 impl Try {
+    /// What went wrong.
+    pub(super) fn why(self) -> String {
+        match self {
+            Self::Again { why, .. } => why,
+            Self::Final(error) => error.to_string(),
+        }
+    }
+
     /// The connection was cut, or there was none.
     pub(super) fn cut(error: &reqwest::Error) -> Self {
         // Without the address, which may be a link that is a secret.

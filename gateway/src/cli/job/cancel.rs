@@ -4,13 +4,16 @@ use clap::Args;
 use fencepost_domain::ids::JobId;
 
 use super::JobError;
+use super::SHOWN_BY;
 use super::api::Api;
 use super::screen::Screen;
+use crate::cli::ids::id;
 
 /// Cancels a job.
 #[derive(Debug, Args)]
 pub(super) struct CancelArgs {
-    /// The job.
+    /// The job's id.
+    #[arg(value_parser = id::<JobId>(SHOWN_BY))]
     job: JobId,
 }
 

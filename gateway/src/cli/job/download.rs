@@ -13,17 +13,20 @@ use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
 use super::JobError;
+use super::SHOWN_BY;
 use super::api::Api;
 use super::asking::{Patience, Try};
 use super::error::Problem;
 use super::file::{blocking, exists, hash, part_of, put_in_place};
 use super::screen::Screen;
 use super::view::{Job, Output};
+use crate::cli::ids::id;
 
 /// Fetches the output of a job.
 #[derive(Debug, Args)]
 pub(super) struct DownloadArgs {
-    /// The job.
+    /// The job's id.
+    #[arg(value_parser = id::<JobId>(SHOWN_BY))]
     job: JobId,
     /// Where to; without it, in this folder, under the name that the gateway gives.
     #[arg(long, short, value_name = "FILE")]
@@ -51,13 +54,16 @@ pub(super) fn check_target(target: &Path, force: bool) -> Result<(), JobError> {
     let folder = target
         .parent()
         .filter(|folder| !folder.as_os_str().is_empty());
-    match folder.filter(|folder| !folder.is_dir()) {
-        Some(folder) => Err(JobError::Usage(format!(
-            "there is no folder {}",
-            folder.display()
-        ))),
-        None => Ok(()),
+    let folder = folder.unwrap_or(Path::new("."));
+    if !folder.is_dir() {
+        let why = format!("there is no folder {}", folder.display());
+        return Err(JobError::Usage(why));
     }
+    // The surest way to know whether a file can be made there is to make one.
+    let tried = tempfile::tempfile_in(folder).map(drop);
+    tried.map_err(|error| {
+        JobError::Usage(format!("{} cannot be written: {error}", target.display()))
+    })
 }
 
 /// The gateway's name for it, or the job's; never anything that leads out of this folder.
@@ -91,8 +97,21 @@ pub(super) async fn download(
             ..Problem::default()
         }));
     };
+    if output.deleted_at.is_some() || output.size_bytes.is_none() {
+        let at = output.deleted_at.as_deref().unwrap_or("an unknown time");
+        return Err(JobError::Refused(Problem {
+            code: Some("gone".to_owned()),
+            detail: Some(format!("the output was deleted at {at}")),
+            ..Problem::default()
+        }));
+    }
     check_target(target, force)?;
     let part = part_of(target);
+    screen.leaves(format!(
+        "what was fetched is in {}. To go on where it was: fencepost job download {id} --output {}",
+        part.display(),
+        target.display()
+    ));
     fetch(api, screen, id, output, &part).await?;
     put_in_place(&part, target, force)?;
     let json = json!({
@@ -100,13 +119,9 @@ pub(super) async fn download(
         "job_id": job.id,
         "file": target,
         "sha256": output.sha256,
-        "size_bytes": output.size_bytes,
+        "size_bytes": output.size(),
     });
-    let text = format!(
-        "{}: {} bytes, as verified",
-        target.display(),
-        output.size_bytes
-    );
+    let text = format!("{}: {} bytes, as verified", target.display(), output.size());
     Ok(screen.result(&text, &json)?)
 }
 
@@ -118,7 +133,7 @@ async fn fetch(
     output: &Output,
     part: &Path,
 ) -> Result<(), JobError> {
-    let mut growing = Growing::open(part, output).await?;
+    let mut growing = Growing::open(screen, part, output).await?;
     let was_begun = growing.size > 0;
     if growing.fill(api, screen, id).await? {
         return Ok(());
@@ -147,7 +162,7 @@ struct Growing<'a> {
 }
 
 impl<'a> Growing<'a> {
-    async fn open(part: &Path, wanted: &'a Output) -> Result<Self, JobError> {
+    async fn open(screen: &Screen, part: &Path, wanted: &'a Output) -> Result<Self, JobError> {
         let file = File::options()
             .create(true)
             .truncate(false)
@@ -159,8 +174,11 @@ impl<'a> Growing<'a> {
             let why = format!("{} is being written by another process", part.display());
             return Err(JobError::Usage(why));
         }
-        let (path, most) = (part.to_owned(), wanted.size_bytes);
-        let (digest, size) = blocking(move || hash(&path, most)).await?;
+        let (path, most) = (part.to_owned(), wanted.size());
+        let bar = screen.bytes_bar("reading", most);
+        let shown = bar.clone();
+        let (digest, size) = blocking(move || hash(&path, most, &shown)).await?;
+        bar.finish_and_clear();
         let mut growing = Self {
             file,
             digest,
@@ -181,9 +199,9 @@ impl<'a> Growing<'a> {
 
     /// Fetches what is missing; whether the whole is right. It is on the disk then.
     async fn fill(&mut self, api: &Api, screen: &Screen, id: JobId) -> Result<bool, JobError> {
-        let bar = screen.bytes_bar("fetching", self.wanted.size_bytes);
+        let bar = screen.bytes_bar("fetching", self.wanted.size());
         let mut patience = Patience::new(api.patience);
-        while self.size < self.wanted.size_bytes {
+        while self.size < self.wanted.size() {
             bar.set_position(self.size);
             let before = self.size;
             let why = match api.output(id, self.size).await {
@@ -195,7 +213,7 @@ impl<'a> Growing<'a> {
                 Err(Try::Final(error)) => return Err(error),
                 Err(Try::Again { why, .. }) => why,
             };
-            if self.size >= self.wanted.size_bytes {
+            if self.size >= self.wanted.size() {
                 break;
             }
             if self.size > before {
@@ -218,7 +236,7 @@ impl<'a> Growing<'a> {
             bar.set_position(0);
         }
         while let Some(bytes) = answer.chunk().await.map_err(|error| Try::cut(&error))? {
-            let room = self.wanted.size_bytes.saturating_sub(self.size);
+            let room = self.wanted.size().saturating_sub(self.size);
             let length = usize::try_from(room).unwrap_or(usize::MAX).min(bytes.len());
             let bytes = &bytes[..length];
             if bytes.is_empty() {

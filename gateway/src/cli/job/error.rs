@@ -31,9 +31,9 @@ pub enum JobError {
     /// The gateway does not answer, or is in trouble.
     #[error("the gateway cannot be reached: {0}")]
     Unreachable(String),
-    /// A signal came. What can be done now was said already.
-    #[error("interrupted")]
-    Interrupted,
+    /// A signal came; what stands now, and what can be done.
+    #[error("interrupted{0}")]
+    Interrupted(String),
     /// Something on this machine, or bytes that are not what was promised.
     #[error("{0}")]
     Local(String),
@@ -43,6 +43,9 @@ pub enum JobError {
 }
 
 impl JobError {
+    /// What a shell says of whom a signal ended.
+    pub(in crate::cli) const INTERRUPTED: u8 = 130;
+
     /// The exit code.
     pub(in crate::cli) fn code(&self) -> u8 {
         match self {
@@ -51,7 +54,7 @@ impl JobError {
             Self::Failed { .. } => 3,
             Self::Cancelled { .. } => 4,
             Self::Unreachable(_) => 5,
-            Self::Interrupted => 130,
+            Self::Interrupted(_) => Self::INTERRUPTED,
         }
     }
 

@@ -3,17 +3,31 @@
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
+use indicatif::ProgressBar;
 use sha2::{Digest as _, Sha256};
 
 use super::JobError;
 
 const BUFFER: usize = 256 * 1024;
 
-/// The digest of a file, and its size.
-pub(super) async fn digest(path: &Path) -> Result<(String, u64), JobError> {
-    let file = path.to_owned();
+/// Whether a file is one that can be sent, as far as that can be seen without reading it all.
+pub(super) fn check(path: &Path) -> Result<(), String> {
+    let facts = std::fs::metadata(path).map_err(|error| error.to_string())?;
+    if !facts.is_file() {
+        return Err("is no regular file".to_owned());
+    }
+    if facts.len() == 0 {
+        return Err("is empty".to_owned());
+    }
+    std::fs::File::open(path).map_err(|error| error.to_string())?;
+    Ok(())
+}
+
+/// The digest of a file, and its size; the bar shows how much of it was read.
+pub(super) async fn digest(path: &Path, bar: &ProgressBar) -> Result<(String, u64), JobError> {
+    let (file, bar) = (path.to_owned(), bar.clone());
     let digest = move || {
-        let (hasher, size) = hash(&file, u64::MAX)?;
+        let (hasher, size) = hash(&file, u64::MAX, &bar)?;
         Ok((hex::encode(hasher.finalize()), size))
     };
     let digest = blocking(digest).await;
@@ -21,7 +35,7 @@ pub(super) async fn digest(path: &Path) -> Result<(String, u64), JobError> {
 }
 
 /// The digest of the first bytes of a file, to go on from, and how many there were.
-pub(super) fn hash(path: &Path, most: u64) -> io::Result<(Sha256, u64)> {
+pub(super) fn hash(path: &Path, most: u64, bar: &ProgressBar) -> io::Result<(Sha256, u64)> {
     let mut file = std::fs::File::open(path)?.take(most);
     let (mut hasher, mut size) = (Sha256::new(), 0);
     let mut buffer = vec![0; BUFFER];
@@ -32,6 +46,7 @@ pub(super) fn hash(path: &Path, most: u64) -> io::Result<(Sha256, u64)> {
         }
         hasher.update(&buffer[..count]);
         size += count as u64;
+        bar.set_position(size);
     }
 }
 

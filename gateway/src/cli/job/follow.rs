@@ -11,6 +11,7 @@ use super::JobError;
 use super::api::Api;
 use super::asking::{Patience, Try};
 use super::frames::{Frame, Frames};
+use super::view::Waits;
 
 /// How a job is at the moment.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -19,13 +20,7 @@ pub(super) struct State {
     pub(super) phase: Option<String>,
     pub(super) percent: Option<f64>,
     pub(super) attempts: u32,
-    pub(super) waiting: Option<Waiting>,
-}
-
-/// Why a job waits.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub(super) struct Waiting {
-    pub(super) reason: String,
+    pub(super) waiting: Option<Waits>,
 }
 
 /// What is heard of a job.

@@ -1,14 +1,21 @@
 //! What the buyer sees: results on stdout, doings on stderr, bars on terminals alone.
 
+use std::cell::{Cell, RefCell};
 use std::io::{self, IsTerminal as _, Write as _};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::Value;
 
+use super::JobError;
+
 /// Where things are said.
 pub(super) struct Screen {
     json: bool,
     has_bars: bool,
+    /// What Ctrl-C would leave behind now.
+    left: RefCell<String>,
+    /// Whether the command sees to Ctrl-C itself.
+    sees_to_interrupts: Cell<bool>,
 }
 
 impl Screen {
@@ -16,7 +23,33 @@ impl Screen {
         Self {
             json,
             has_bars: !json && io::stderr().is_terminal(),
+            left: RefCell::default(),
+            sees_to_interrupts: Cell::new(false),
         }
+    }
+
+    /// From now on Ctrl-C leaves this behind, which is said if it comes.
+    pub(super) fn leaves(&self, what: impl Into<String>) {
+        *self.left.borrow_mut() = what.into();
+    }
+
+    /// The end by Ctrl-C, as things stand.
+    pub(super) fn interrupted(&self) -> JobError {
+        let left = self.left.borrow();
+        JobError::Interrupted(match left.as_str() {
+            "" => String::new(),
+            left => format!("; {left}"),
+        })
+    }
+
+    /// Whether the command sees to Ctrl-C itself from now on.
+    pub(super) fn set_sees_to_interrupts(&self, does: bool) {
+        self.sees_to_interrupts.set(does);
+    }
+
+    /// Whether it does.
+    pub(super) fn sees_to_interrupts(&self) -> bool {
+        self.sees_to_interrupts.get()
     }
 
     /// Whether one JSON object per line is wanted.
@@ -44,6 +77,15 @@ impl Screen {
             writeln!(stdout, "{value}")?;
         } else {
             writeln!(stdout, "{text}")?;
+        }
+        stdout.flush()
+    }
+
+    /// Lines for a person.
+    pub(super) fn lines(lines: &[String]) -> io::Result<()> {
+        let mut stdout = io::stdout().lock();
+        for line in lines {
+            writeln!(stdout, "{line}")?;
         }
         stdout.flush()
     }

@@ -1,6 +1,7 @@
-//! `fencepost job submit`: the inputs are sent, the work is ordered, once, and followed if wanted.
+//! `fencepost job submit`: all that can be checked is checked, the inputs are sent, the work is
+//! ordered, once, and followed if wanted.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use fencepost_domain::ids::JobId;
@@ -10,7 +11,10 @@ use uuid::Uuid;
 use super::JobError;
 use super::api::Api;
 use super::download::{check_target, download};
-use super::parsing::{self, Source};
+use super::file;
+use super::order::{self, OrderArgs};
+use super::parsing::Source;
+use super::quote;
 use super::screen::Screen;
 use super::upload::{Sent, upload};
 use super::view::Job;
@@ -26,36 +30,16 @@ Examples:
 The same order again, without sending the file again and without a second job:
   id=$(fencepost job upload film.mp4)
   fencepost job submit --service transcode.v1 --param codec=h264 \\
-      --input source=upload:$id --idempotency-key order-42";
+      --input source=upload:$id --idempotency-key order-42
+
+Files, parameters and your balance are checked before anything is sent.";
 
 /// Sends the inputs and orders the work.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct SubmitArgs {
-    /// What is to be done, such as transcode.v1.
-    #[arg(long, value_name = "NAME")]
-    service: String,
-    /// A parameter of the service; JSON where it can be read as such, text otherwise. Repeatable.
-    #[arg(long = "param", value_name = "NAME=VALUE", value_parser = parsing::parameter)]
-    params: Vec<(String, Value)>,
-    /// An input of the service: a file, or upload:ID for one that was sent before. Repeatable.
-    #[arg(long = "input", value_name = "NAME=FILE", value_parser = parsing::input)]
-    inputs: Vec<(String, Source)>,
-    /// A word of your own, which comes back with the job. Repeatable.
-    #[arg(long, value_name = "NAME=TEXT", value_parser = parsing::word)]
-    metadata: Vec<(String, String)>,
-    /// The longest output, in seconds; it decides what is held.
-    #[arg(long, value_name = "SECONDS")]
-    max_output_seconds: Option<u32>,
-    /// How many attempts there may be.
-    #[arg(long, value_name = "NUMBER")]
-    max_attempts: Option<u32>,
-    /// When it is not started any more, in seconds from now.
-    #[arg(long, value_name = "SECONDS")]
-    deadline_seconds: Option<u32>,
-    /// low, normal or high.
-    #[arg(long, value_name = "WORD")]
-    priority: Option<String>,
+    #[command(flatten)]
+    order: OrderArgs,
     /// The name of this order: the same order with the same name is the same job. Without it, a new
     /// one is made (and printed), which covers cut connections.
     #[arg(long, value_name = "KEY")]
@@ -74,37 +58,29 @@ pub(super) struct SubmitArgs {
 }
 
 pub(super) async fn run(api: &Api, screen: &Screen, args: &SubmitArgs) -> Result<(), JobError> {
-    if let Some(target) = &args.output {
-        check_target(target, args.force)?;
+    screen.leaves("nothing was sent or ordered");
+    check_files(args)?;
+    // An order that names its key may be one that was taken before: then it holds nothing again.
+    let may_be_known = args.idempotency_key.is_some() && args.order.files().next().is_none();
+    if !may_be_known {
+        quote::ask(api, screen, &args.order).await?;
     }
-    let mut inputs = Map::new();
-    let mut all_sent = Vec::new();
-    for (name, source) in &args.inputs {
-        let id = match source {
-            Source::Upload(id) => *id,
-            Source::File(path) => {
-                let sent = upload(api, screen, path).await?;
-                let id = sent.upload;
-                all_sent.push((name, sent));
-                id
-            }
-        };
-        if inputs
-            .insert(name.clone(), json!({ "upload_id": id }))
-            .is_some()
-        {
-            return Err(JobError::Usage(format!("the input {name} is given twice")));
-        }
-    }
-    let order = order(args, inputs)?;
+    let (inputs, all_sent) = send(api, screen, &args.order).await?;
+    let body = args.order.body(inputs)?;
     let key = args.idempotency_key.clone();
     let key = key.unwrap_or_else(|| Uuid::now_v7().to_string());
     screen.say(&format!("ordering, idempotency key {key}"))?;
-    let job = api.submit(&order, &key).await?;
+    screen.leaves(format!(
+        "the order may have been taken. To be sure, give it again with{} --idempotency-key {key}: it \
+         stays one job",
+        named(&all_sent)
+    ));
+    let job = api.submit(&body, &key).await?;
+    let id = job["id"].as_str().unwrap_or_default();
+    screen.leaves(format!("the job goes on: fencepost job watch {id}"));
     for (name, sent) in all_sent {
         is_what_was_sent(api, &job, name, &sent).await?;
     }
-    let id = job["id"].as_str().unwrap_or_default();
     let mut shown = with_type("job", &job);
     shown["idempotency_key"] = json!(key);
     if !args.wait && args.output.is_none() {
@@ -114,6 +90,64 @@ pub(super) async fn run(api: &Api, screen: &Screen, args: &SubmitArgs) -> Result
         screen.result("", &shown)?;
     }
     follow(api, screen, args, id).await
+}
+
+/// What can be known here of the files: that they can be read, and the output written.
+fn check_files(args: &SubmitArgs) -> Result<(), JobError> {
+    args.order.inputs()?;
+    for (name, path) in args.order.files() {
+        file::check(path).map_err(|why| {
+            JobError::Usage(format!("the input {name}, {}: {why}", path.display()))
+        })?;
+    }
+    let Some(target) = &args.output else {
+        return Ok(());
+    };
+    check_target(target, args.force)?;
+    let is_target = |path: &Path| {
+        let both = (path.canonicalize(), target.canonicalize());
+        matches!(both, (Ok(input), Ok(output)) if input == output)
+    };
+    match args.order.files().find(|(_, path)| is_target(path)) {
+        Some((name, _)) => Err(JobError::Usage(format!(
+            "the output would replace the input {name}: name another file"
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Sends the files; all inputs as the order names them, and which were sent.
+async fn send<'a>(
+    api: &Api,
+    screen: &Screen,
+    order: &'a OrderArgs,
+) -> Result<(Map<String, Value>, Vec<(&'a str, Sent)>), JobError> {
+    let mut inputs = Map::new();
+    let mut all_sent: Vec<(&str, Sent)> = Vec::new();
+    for (name, source) in order.inputs()? {
+        let id = match source {
+            Source::Upload(id) => *id,
+            Source::File(path) => {
+                screen.leaves(match named(&all_sent).as_str() {
+                    "" => format!("nothing was ordered; {} was not sent whole", path.display()),
+                    named => format!("nothing was ordered. What was sent can be named:{named}"),
+                });
+                let sent = upload(api, screen, path).await?;
+                let id = sent.upload;
+                all_sent.push((name, sent));
+                id
+            }
+        };
+        inputs.insert(name.to_owned(), order::sent(id));
+    }
+    Ok((inputs, all_sent))
+}
+
+/// How what was sent is named when the order is given again.
+fn named(all_sent: &[(&str, Sent)]) -> String {
+    let named = all_sent.iter();
+    let named = named.map(|(name, sent)| format!(" --input {name}=upload:{}", sent.upload));
+    named.collect()
 }
 
 async fn follow(api: &Api, screen: &Screen, args: &SubmitArgs, id: &str) -> Result<(), JobError> {
@@ -127,51 +161,6 @@ async fn follow(api: &Api, screen: &Screen, args: &SubmitArgs, id: &str) -> Resu
         Some(target) => download(api, screen, job, &Job::read(&ended)?, target, args.force).await,
         None => Ok(()),
     }
-}
-
-fn order(args: &SubmitArgs, inputs: Map<String, Value>) -> Result<Value, JobError> {
-    let mut order = json!({ "service": args.service });
-    let params = unique("parameter", args.params.iter().cloned())?;
-    let words = args
-        .metadata
-        .iter()
-        .map(|(name, text)| (name.clone(), json!(text)));
-    let metadata = unique("metadata", words)?;
-    for (field, value) in [
-        ("params", params),
-        ("inputs", inputs),
-        ("metadata", metadata),
-    ] {
-        if !value.is_empty() {
-            order[field] = Value::Object(value);
-        }
-    }
-    if let Some(seconds) = args.max_output_seconds {
-        order["limits"] = json!({ "max_output_seconds": seconds });
-    }
-    for (field, value) in [
-        ("max_attempts", args.max_attempts.map(Value::from)),
-        ("deadline_seconds", args.deadline_seconds.map(Value::from)),
-        ("priority", args.priority.clone().map(Value::from)),
-    ] {
-        if let Some(value) = value {
-            order[field] = value;
-        }
-    }
-    Ok(order)
-}
-
-fn unique(
-    what: &str,
-    pairs: impl Iterator<Item = (String, Value)>,
-) -> Result<Map<String, Value>, JobError> {
-    let mut map = Map::new();
-    for (name, value) in pairs {
-        if map.insert(name.clone(), value).is_some() {
-            return Err(JobError::Usage(format!("the {what} {name} is given twice")));
-        }
-    }
-    Ok(map)
 }
 
 /// The job's input must be the file as it was read; if not, it changed meanwhile, and the job goes.

@@ -43,6 +43,9 @@ pub(super) struct Sent {
 }
 
 pub(super) async fn run(api: &Api, screen: &Screen, args: &UploadArgs) -> Result<(), JobError> {
+    let path = args.file.display();
+    file::check(&args.file).map_err(|why| JobError::Usage(format!("{path}: {why}")))?;
+    screen.leaves(format!("{path} was not sent whole"));
     let sent = upload(api, screen, &args.file).await?;
     let json = json!({
         "type": "upload",
@@ -55,8 +58,11 @@ pub(super) async fn run(api: &Api, screen: &Screen, args: &UploadArgs) -> Result
 
 /// Sends a file: all of it, or an error.
 pub(super) async fn upload(api: &Api, screen: &Screen, path: &Path) -> Result<Sent, JobError> {
-    let (sha256, size_bytes) = file::digest(path).await?;
-    let place = api.new_upload(size_bytes).await?;
+    let size = std::fs::metadata(path).map_or(0, |facts| facts.len());
+    let bar = screen.bytes_bar("reading", size);
+    let (sha256, size_bytes) = file::digest(path, &bar).await?;
+    bar.finish_and_clear();
+    let mut place = api.new_upload(size_bytes).await?;
     let name = path
         .file_name()
         .unwrap_or(path.as_os_str())
@@ -73,6 +79,13 @@ pub(super) async fn upload(api: &Api, screen: &Screen, path: &Path) -> Result<Se
                 if is_repeat && problem.status == StatusCode::CONFLICT.as_u16() =>
             {
                 break;
+            }
+            // So many tries that the link's time was over.
+            Err(Try::Final(JobError::Refused(problem)))
+                if is_repeat && problem.code.as_deref() == Some("link_expired") =>
+            {
+                place = api.new_upload(size_bytes).await?;
+                is_repeat = false;
             }
             Err(Try::Final(error)) => return Err(error),
             Err(Try::Again { why, after }) => {

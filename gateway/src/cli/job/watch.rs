@@ -6,16 +6,19 @@ use indicatif::ProgressBar;
 use serde_json::{Value, json};
 
 use super::JobError;
+use super::SHOWN_BY;
 use super::api::Api;
 use super::follow::{Follower, Heard, State};
 use super::screen::Screen;
 use super::signals::Interrupts;
 use super::view::{Job, doing};
+use crate::cli::ids::id;
 
 /// Follows a job to its end.
 #[derive(Debug, Args)]
 pub(super) struct WatchArgs {
-    /// The job.
+    /// The job's id.
+    #[arg(value_parser = id::<JobId>(SHOWN_BY))]
     job: JobId,
     #[command(flatten)]
     pub(super) interrupt: OnInterrupt,
@@ -52,6 +55,10 @@ pub(super) async fn to_the_end(
     on: OnInterrupt,
 ) -> Result<Value, JobError> {
     let mut interrupts = Interrupts::listen()?;
+    screen.set_sees_to_interrupts(true);
+    screen.leaves(format!(
+        "the job goes on. To follow it: fencepost job watch {job}; to end it: fencepost job cancel {job}"
+    ));
     let mut teller = Teller::new(screen);
     let mut follower = Follower::new(api, job);
     let mut cancels = on.cancel_on_interrupt;
@@ -64,6 +71,7 @@ pub(super) async fn to_the_end(
         match ended {
             Some(ended) => {
                 teller.finish();
+                screen.set_sees_to_interrupts(false);
                 ended?;
                 return api.job(job).await;
             }
@@ -74,11 +82,7 @@ pub(super) async fn to_the_end(
             }
             None => {
                 teller.finish();
-                screen.say(&format!(
-                    "the job goes on. To follow it: fencepost job watch {job}"
-                ))?;
-                screen.say(&format!("To end it:       fencepost job cancel {job}"))?;
-                return Err(JobError::Interrupted);
+                return Err(screen.interrupted());
             }
         }
     }
@@ -127,7 +131,7 @@ impl<'a> Teller<'a> {
             what = format!("{what} (attempt {})", state.attempts);
         }
         if let Some(waiting) = &state.waiting {
-            what = format!("{what} ({})", waiting.reason.replace('_', " "));
+            what = format!("{what} ({})", waiting.sentence());
         }
         let percent = whole(state.percent.unwrap_or(0.0));
         if self.screen.has_bars() {

@@ -2,9 +2,12 @@
 //! and so is what is refused; nothing is stored.
 
 use actix_web::{HttpRequest, HttpResponse, web};
+use fencepost_domain::field::FieldError;
 use fencepost_store::tx::quote_job::Quoted;
+use fencepost_store::tx::submit_job::NewJob;
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::json;
 
 use super::create::refusal;
 use super::order;
@@ -12,8 +15,9 @@ use super::order_schema::JobOrder;
 use super::view::Waits;
 use crate::http::auth::Buyer;
 use crate::http::body::read_json;
-use crate::http::openapi::{Operation, Tag, Who};
+use crate::http::openapi::{Operation, Parameter, Tag, Who};
 use crate::http::problem::{Problem, ProblemCode};
+use crate::http::query::Query;
 use crate::http::services::Price;
 use crate::http::state::AppState;
 
@@ -47,6 +51,12 @@ pub(in crate::http) fn operation() -> Operation {
         )
         .of(Tag::Money)
         .by(Who::Buyer)
+        .reads(Parameter::query(
+            "unsent",
+            json!({ "type": "string" }),
+            "Names of inputs whose files are not sent yet, with commas between them: what the body says \
+             of these is not looked for, so that a job can be checked before its files are sent.",
+        ))
         .takes(&JobOrder::example())
         .answers::<Quote>(200, "The price, and whether the job could run now.")
         .refuses(&[ProblemCode::QuotaExceeded, ProblemCode::UploadIncomplete])
@@ -60,7 +70,11 @@ async fn quote(
     payload: web::Payload,
 ) -> Result<HttpResponse, Problem> {
     let body = read_json(&request, payload).await?;
-    let job = order::read(body, &state.config)?.of(buyer.org, None);
+    let mut job = order::read(body, &state.config)?.of(buyer.org, None);
+    let mut query = Query::parse(request.query_string())?;
+    let unsent = query.take("unsent", |names| Some(names.to_owned()), "names of inputs")?;
+    query.finish()?;
+    leave_out(&mut job, unsent.as_deref().unwrap_or_default())?;
     let lane = job.lane.clone();
     let (service, terms, seconds) = (job.service.clone(), job.terms, job.max_output_seconds);
     let (held_micros, available_micros) = match state.store.quote_job(job).await? {
@@ -85,4 +99,17 @@ async fn quote(
         needs: lane.split(' ').map(str::to_owned).collect(),
         waiting: waiting.as_ref().map(Waits::of),
     }))
+}
+
+/// Forgets the inputs that are not sent yet; their names were checked with the rest of the order.
+fn leave_out(job: &mut NewJob, unsent: &str) -> Result<(), FieldError> {
+    for name in unsent.split(',').filter(|name| !name.is_empty()) {
+        let before = job.inputs.len();
+        job.inputs.retain(|(input, _)| input != name);
+        if job.inputs.len() == before {
+            let problem = format!("{} has no input {name:?}", job.service);
+            return Err(FieldError::new("unsent", problem));
+        }
+    }
+    Ok(())
 }

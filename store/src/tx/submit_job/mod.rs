@@ -73,10 +73,7 @@ impl Transaction for SubmitJob {
                 answers.push(answer);
                 continue;
             }
-            if job
-                .webhook
-                .is_some_and(|named| !endpoints.contains(&(job.org.0, named.0)))
-            {
+            if !job.names_one_of(&endpoints) {
                 answers.push(Submitted::UnknownEndpoint);
                 continue;
             }
@@ -131,6 +128,12 @@ impl NewJob {
         } else {
             Submitted::KeyReused
         })
+    }
+
+    /// Whether the endpoint that it names, if any, is one of its org's.
+    pub(super) fn names_one_of(&self, endpoints: &HashSet<(Uuid, Uuid)>) -> bool {
+        self.webhook
+            .is_none_or(|named| endpoints.contains(&(self.org.0, named.0)))
     }
 
     pub(super) fn held_micros(&self) -> i64 {
@@ -259,7 +262,10 @@ impl SubmitJob {
 
     /// The endpoints that the jobs name, each with its org. One that is deleted meanwhile is told
     /// nothing.
-    async fn find_endpoints(&self, tx: &mut Tx) -> Result<HashSet<(Uuid, Uuid)>, StoreError> {
+    pub(super) async fn find_endpoints(
+        &self,
+        tx: &mut Tx,
+    ) -> Result<HashSet<(Uuid, Uuid)>, StoreError> {
         let named = self.jobs.iter().filter_map(|job| job.webhook);
         let ids: Vec<Uuid> = named.map(|endpoint| endpoint.0).collect();
         if ids.is_empty() {

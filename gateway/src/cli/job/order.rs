@@ -1,0 +1,158 @@
+//! What is ordered, as it is written on the command line.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use fencepost_domain::duration::LeaseDuration;
+use fencepost_domain::ids::{EndpointId, UploadId};
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use super::JobError;
+use super::parsing::{self, Source};
+use crate::cli::ids::id;
+
+/// A job that is, or might be, ordered.
+#[derive(Debug, Args)]
+pub(super) struct OrderArgs {
+    /// What is to be done, such as transcode.v1; `fencepost job services` shows what there is.
+    #[arg(long, value_name = "NAME")]
+    service: String,
+    /// A parameter of the service; JSON where it can be read as such, text otherwise. Repeatable.
+    #[arg(long = "param", value_name = "NAME=VALUE", value_parser = parsing::parameter)]
+    params: Vec<(String, Value)>,
+    /// An input of the service: a file, or upload:ID for one that was sent before. Repeatable.
+    #[arg(long = "input", value_name = "NAME=FILE", value_parser = parsing::input)]
+    inputs: Vec<(String, Source)>,
+    /// A word of your own, which comes back with the job and finds it in lists. Repeatable.
+    #[arg(long, value_name = "NAME=TEXT", value_parser = parsing::word)]
+    metadata: Vec<(String, String)>,
+    /// The longest output, in seconds; it decides what is held. Without it, 600.
+    #[arg(long, value_name = "SECONDS")]
+    max_output_seconds: Option<u32>,
+    /// How many attempts there may be, 1 to 10. Without it, 3.
+    #[arg(long, value_name = "NUMBER")]
+    max_attempts: Option<u32>,
+    /// It is not started any more after so long, such as 30m or 12h. Without it, a day.
+    #[arg(long, value_name = "TIME")]
+    deadline: Option<LeaseDuration>,
+    /// A head start in the queue: low, normal or high.
+    #[arg(long, value_name = "WORD", value_parser = ["low", "normal", "high"])]
+    priority: Option<String>,
+    /// Where it may run: anywhere (shared), or on your org's own devices alone (own).
+    #[arg(long, value_name = "WHERE", value_parser = ["shared", "own"])]
+    placement: Option<String>,
+    /// A label that the device must have. Repeatable.
+    #[arg(long = "label", value_name = "LABEL")]
+    labels: Vec<String>,
+    /// A webhook endpoint that is told of this job, whatever it is subscribed to.
+    #[arg(long, value_name = "ENDPOINT_ID",
+        value_parser = id::<EndpointId>("fencepost webhook list"))]
+    webhook: Option<EndpointId>,
+}
+
+impl OrderArgs {
+    /// The inputs by name, each once.
+    pub(super) fn inputs(&self) -> Result<Vec<(&str, &Source)>, JobError> {
+        let pairs = self
+            .inputs
+            .iter()
+            .map(|(name, _)| (name.clone(), json!(null)));
+        unique("input", pairs)?;
+        let inputs = self.inputs.iter();
+        Ok(inputs
+            .map(|(name, source)| (name.as_str(), source))
+            .collect())
+    }
+
+    /// The files that would have to be sent first.
+    pub(super) fn files(&self) -> impl Iterator<Item = (&str, &PathBuf)> {
+        self.inputs
+            .iter()
+            .filter_map(|(name, source)| match source {
+                Source::File(path) => Some((name.as_str(), path)),
+                Source::Upload(_) => None,
+            })
+    }
+
+    /// The name of the service.
+    pub(super) fn service(&self) -> &str {
+        &self.service
+    }
+
+    /// The body of a create, with these inputs.
+    pub(super) fn body(&self, inputs: Map<String, Value>) -> Result<Value, JobError> {
+        let params = unique("parameter", self.params.iter().cloned())?;
+        let words = self.metadata.iter();
+        let words = words.map(|(name, text)| (name.clone(), json!(text)));
+        let metadata = unique("metadata", words)?;
+        let mut body = json!({ "service": self.service });
+        for (field, value) in [
+            ("params", params),
+            ("inputs", inputs),
+            ("metadata", metadata),
+        ] {
+            if !value.is_empty() {
+                body[field] = Value::Object(value);
+            }
+        }
+        let limits = self.max_output_seconds;
+        let deadline = self
+            .deadline
+            .map(|time| (time.micros() + 999_999) / 1_000_000);
+        let webhook = self.webhook;
+        for (field, value) in [
+            (
+                "limits",
+                limits.map(|seconds| json!({ "max_output_seconds": seconds })),
+            ),
+            ("max_attempts", self.max_attempts.map(Value::from)),
+            ("deadline_seconds", deadline.map(Value::from)),
+            ("priority", self.priority.clone().map(Value::from)),
+            ("placement", self.placement()),
+            (
+                "webhook",
+                webhook.map(|endpoint| json!({ "endpoint_id": endpoint })),
+            ),
+        ] {
+            if let Some(value) = value {
+                body[field] = value;
+            }
+        }
+        Ok(body)
+    }
+
+    fn placement(&self) -> Option<Value> {
+        if self.placement.is_none() && self.labels.is_empty() {
+            return None;
+        }
+        let mut placement = json!({ "kind": self.placement.as_deref().unwrap_or("shared") });
+        if !self.labels.is_empty() {
+            placement["labels"] = json!(self.labels);
+        }
+        Some(placement)
+    }
+}
+
+/// How an input is named that was sent.
+pub(super) fn sent(upload: UploadId) -> Value {
+    json!({ "upload_id": upload })
+}
+
+/// What stands for an input that is not sent yet; nobody looks for it.
+pub(super) fn unsent() -> Value {
+    sent(UploadId(Uuid::nil()))
+}
+
+fn unique(
+    what: &str,
+    pairs: impl Iterator<Item = (String, Value)>,
+) -> Result<Map<String, Value>, JobError> {
+    let mut map = Map::new();
+    for (name, value) in pairs {
+        if map.insert(name.clone(), value).is_some() {
+            return Err(JobError::Usage(format!("the {what} {name} is given twice")));
+        }
+    }
+    Ok(map)
+}
