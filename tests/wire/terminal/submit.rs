@@ -1,14 +1,10 @@
 //! Ordering: what is checked before anything is sent, and that an order is one job.
 
-use std::time::Duration;
-
 use fencepost_tests::buyer::{clip, film};
 use fencepost_tests::gateway::{CREDIT, hex_sha256};
 use fencepost_tests::stage::start;
 use fencepost_tests::terminal::{complaint, lines};
-use fencepost_tests::wait::until;
 use fencepost_tests::{Line, Site};
-use rustix::process::Signal;
 use serde_json::json;
 
 use super::{at_port, path, terminal};
@@ -265,38 +261,4 @@ async fn every_wish_about_a_job_arrives() {
     assert_eq!(site.db.text(stored).await, "5400");
     let ahead = "select extract(epoch from created_at - order_key)::int::text from jobs";
     assert_eq!(site.db.text(ahead).await, "1800");
-}
-
-#[tokio::test]
-async fn ctrl_c_says_what_was_sent_and_ordered_until_then() {
-    let site = Site::new().await;
-    let gateway = site.gateway().await;
-    let film = path(&site, "film.mp4");
-    std::fs::write(&film, vec![7; 1_900_000]).unwrap();
-    let slow = Line::to(gateway.port()).await;
-    slow.delay(Duration::from_millis(20));
-    let input = format!("source={film}");
-    let words = [
-        "submit",
-        "--service",
-        "transcode.v1",
-        "--param",
-        "codec=h264",
-        "--input",
-        &input,
-    ];
-    let log = site.folder.path().join("submit.log");
-    let mut submit = at_port(&site, slow.port()).start(&words, &log);
-    until("a place for the file", || async {
-        site.db.text("select count(*)::text from uploads").await == "1"
-    })
-    .await;
-    submit.signal(Signal::INT);
-    assert_eq!(submit.wait().await.code(), Some(130), "{}", submit.log());
-    let told = submit.log();
-    assert!(
-        told.contains("nothing was ordered") && told.contains("not sent whole"),
-        "{told}"
-    );
-    assert_eq!(site.db.text("select count(*)::text from jobs").await, "0");
 }

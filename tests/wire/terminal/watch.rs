@@ -1,17 +1,18 @@
 //! Following a job, and what Ctrl-C does meanwhile.
 
 use std::os::unix::process::ExitStatusExt as _;
+use std::time::Duration;
 
 use fencepost_domain::attempt::Phase;
 use fencepost_domain::ids::EventId;
 use fencepost_tests::agent_frames::{event, fail};
 use fencepost_tests::terminal::{Terminal, complaint, lines};
 use fencepost_tests::wait::until;
-use fencepost_tests::{Proxy, Site};
+use fencepost_tests::{Line, Proxy, Site};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::{at_port, terminal};
+use super::{at_port, path, terminal};
 
 fn numbers(lines: &[Value]) -> Vec<i64> {
     lines
@@ -132,4 +133,59 @@ async fn ctrl_c_leaves_the_job_or_cancels_it_if_asked_to() {
     waiting.signal(Signal::INT);
     assert_eq!(waiting.wait().await.code(), Some(4), "{}", waiting.log());
     assert_eq!(site.statuses(&job).await, "cancelled: none");
+}
+
+#[tokio::test]
+async fn ctrl_c_says_what_was_sent_and_ordered_until_then() {
+    let site = Site::new().await;
+    let gateway = site.gateway().await;
+    let film = path(&site, "film.mp4");
+    std::fs::write(&film, vec![7; 1_900_000]).unwrap();
+    let slow = Line::to(gateway.port()).await;
+    slow.delay(Duration::from_millis(20));
+    let input = format!("source={film}");
+    let words = [
+        "submit",
+        "--service",
+        "transcode.v1",
+        "--param",
+        "codec=h264",
+        "--input",
+        &input,
+    ];
+    let log = site.folder.path().join("submit.log");
+    let mut submit = at_port(&site, slow.port()).start(&words, &log);
+    until("a place for the file", || async {
+        site.db.text("select count(*)::text from uploads").await == "1"
+    })
+    .await;
+    submit.signal(Signal::INT);
+    assert_eq!(submit.wait().await.code(), Some(130), "{}", submit.log());
+    let told = submit.log();
+    assert!(
+        told.contains("nothing was ordered") && told.contains("not sent whole"),
+        "{told}"
+    );
+    assert_eq!(site.db.text("select count(*)::text from jobs").await, "0");
+}
+
+#[tokio::test]
+async fn a_second_ctrl_c_does_not_wait_for_a_cancel_that_nobody_answers() {
+    let site = Site::new().await;
+    let gateway = site.gateway().await;
+    let job = site.buyer(&gateway).submit_noop().await;
+    let line = Line::to(gateway.port()).await;
+    let log = site.folder.path().join("watch.log");
+    let words = ["watch", &job, "--cancel-on-interrupt", "--patience", "1h"];
+    let mut watch = at_port(&site, line.port()).start(&words, &log);
+    until("it waits", || async { watch.log().contains("queued") }).await;
+    line.black_hole(true);
+    watch.signal(Signal::INT);
+    until("it cancels", || async {
+        watch.log().contains("cancelling the job")
+    })
+    .await;
+    watch.signal(Signal::INT);
+    assert_eq!(watch.wait().await.code(), Some(130), "{}", watch.log());
+    assert_eq!(site.statuses(&job).await, "queued: none");
 }

@@ -78,7 +78,10 @@ pub(super) async fn to_the_end(
             None if cancels => {
                 cancels = false;
                 teller.say("cancelling the job; Ctrl-C again leaves it as it is")?;
-                api.cancel(job).await?;
+                tokio::select! {
+                    cancelled = api.cancel(job) => drop(cancelled?),
+                    () = interrupts.next() => return Err(screen.interrupted()),
+                }
             }
             None => {
                 teller.finish();

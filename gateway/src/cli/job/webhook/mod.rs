@@ -1,29 +1,23 @@
 //! `fencepost webhook …`: a buyer's endpoints, their secrets and deliveries.
 
+mod deliveries;
+
 use clap::{Args, Subcommand};
 use fencepost_domain::duration::LeaseDuration;
-use fencepost_domain::ids::{EndpointId, OutboxId};
+use fencepost_domain::ids::EndpointId;
 use fencepost_domain::webhook::EventType;
 use serde_json::{Value, json};
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 
 use super::JobError;
 use super::api::Api;
-use super::paging::{Limit, pages};
 use super::screen::Screen;
 use super::view::seconds;
 use crate::cli::ids::id;
-use crate::cli::table::{Table, facts, table};
+use crate::cli::table::{facts, table};
 
 const PATH: &str = "v1/webhook-endpoints";
-/// The most deliveries of one page.
-const PAGE: u32 = 100;
 /// What shows ids of endpoints.
 const SHOWN_BY: &str = "fencepost webhook list";
-/// What shows ids of events.
-const EVENTS_SHOWN_BY: &str = "fencepost webhook deliveries ENDPOINT";
-
 pub(super) const EXAMPLES: &str = "\
 Examples:
   fencepost webhook create https://you.example/hooks
@@ -49,9 +43,9 @@ pub(super) enum WebhookCommand {
     /// Make a new secret, which is shown this once.
     Rotate(RotateArgs),
     /// What was sent to an endpoint, the latest first, and what became of it.
-    Deliveries(DeliveriesArgs),
+    Deliveries(deliveries::DeliveriesArgs),
     /// Send one delivery again, or all since a time that failed or were held.
-    Redeliver(RedeliverArgs),
+    Redeliver(deliveries::RedeliverArgs),
 }
 
 /// One endpoint.
@@ -86,32 +80,6 @@ pub(super) struct RotateArgs {
     keep: Option<i64>,
 }
 
-/// Which deliveries.
-#[derive(Debug, Args)]
-pub(super) struct DeliveriesArgs {
-    #[command(flatten)]
-    endpoint: Endpoint,
-    /// Only those in this state.
-    #[arg(long, value_parser = ["pending", "succeeded", "failed", "held"])]
-    state: Option<String>,
-    #[command(flatten)]
-    limit: Limit,
-}
-
-/// What is sent again.
-#[derive(Debug, Args)]
-pub(super) struct RedeliverArgs {
-    #[command(flatten)]
-    endpoint: Endpoint,
-    /// This event, whatever became of it.
-    #[arg(long, value_name = "EVENT", required_unless_present = "since",
-        value_parser = id::<OutboxId>(EVENTS_SHOWN_BY))]
-    event: Option<OutboxId>,
-    /// All events since then that failed or were held, such as 2026-11-30T00:00:00Z.
-    #[arg(long, value_name = "TIME", conflicts_with = "event", value_parser = instant)]
-    since: Option<String>,
-}
-
 pub(super) async fn run(
     api: &Api,
     screen: &Screen,
@@ -129,8 +97,8 @@ pub(super) async fn run(
             Ok(screen.result(&text, &json)?)
         }
         WebhookCommand::Rotate(args) => rotate(api, screen, args).await,
-        WebhookCommand::Deliveries(args) => deliveries(api, screen, args).await,
-        WebhookCommand::Redeliver(args) => redeliver(api, screen, args).await,
+        WebhookCommand::Deliveries(args) => deliveries::list(api, screen, args).await,
+        WebhookCommand::Redeliver(args) => deliveries::redeliver(api, screen, args).await,
     }
 }
 
@@ -220,66 +188,6 @@ async fn switch(api: &Api, screen: &Screen, one: &Endpoint, enabled: bool) -> Re
     Ok(screen.result(&text, &answer)?)
 }
 
-async fn deliveries(api: &Api, screen: &Screen, args: &DeliveriesArgs) -> Result<(), JobError> {
-    let state = args.state.clone().map(|state| ("state".to_owned(), state));
-    let path = format!("{}/deliveries", args.endpoint.path());
-    let mut table = Table::new(&["EVENT", "TYPE", "STATE", "TRIES", "LAST ANSWER", "NEXT TRY"]);
-    let mut show = |page: &Value| {
-        let deliveries = page["deliveries"].as_array().map_or(&[][..], Vec::as_slice);
-        if screen.is_json() {
-            for delivery in deliveries {
-                screen.result("", delivery)?;
-            }
-        } else {
-            let rows: Vec<_> = deliveries.iter().map(row).collect();
-            Screen::lines(&table.lines(&rows))?;
-        }
-        Ok(deliveries.len())
-    };
-    let query = state.into_iter().collect();
-    pages(api, &path, query, PAGE, args.limit, &mut show).await
-}
-
-fn row(delivery: &Value) -> Vec<String> {
-    let tries = delivery["tries"].as_array().map_or(&[][..], Vec::as_slice);
-    let last = tries.last().map(|last| match last["status"].as_i64() {
-        Some(status) => status.to_string(),
-        None => last["error"].as_str().unwrap_or("none").to_owned(),
-    });
-    vec![
-        word(&delivery["event_id"]),
-        word(&delivery["event_type"]),
-        word(&delivery["state"]),
-        tries.len().to_string(),
-        last.unwrap_or_default(),
-        delivery["next_try_at"]
-            .as_str()
-            .map(seconds)
-            .unwrap_or_default(),
-    ]
-}
-
-async fn redeliver(api: &Api, screen: &Screen, args: &RedeliverArgs) -> Result<(), JobError> {
-    let endpoint = args.endpoint.path();
-    let (path, body) = match (&args.event, &args.since) {
-        (Some(event), _) => (
-            format!("{endpoint}/deliveries/{event}/redeliver"),
-            json!({}),
-        ),
-        (None, since) => (format!("{endpoint}/redeliver"), json!({ "since": since })),
-    };
-    let answer = api.post(&path, &body).await?;
-    let more = match answer["has_more"].as_bool() {
-        Some(true) => "; there may be more: say it again",
-        _ => "",
-    };
-    let text = match &answer["redelivered"] {
-        one if *one == 1 => format!("1 delivery is in line again{more}"),
-        count => format!("{count} deliveries are in line again{more}"),
-    };
-    Ok(screen.result(&text, &answer)?)
-}
-
 fn word(value: &Value) -> String {
     value.as_str().unwrap_or("?").to_owned()
 }
@@ -293,10 +201,4 @@ fn keep(text: &str) -> Result<i64, String> {
         .parse()
         .map_err(|_| "write it like 1h, or 0s".to_owned())?;
     Ok(time.micros() / 1_000_000)
-}
-
-fn instant(text: &str) -> Result<String, String> {
-    OffsetDateTime::parse(text, &Rfc3339)
-        .map(|_| text.to_owned())
-        .map_err(|_| "write it like 2026-11-30T00:00:00Z".to_owned())
 }
