@@ -87,7 +87,7 @@ impl Retention {
 pub struct Quotas {
     /// Jobs that have not ended.
     pub open_jobs: i64,
-    /// Bytes of uploads and outputs.
+    /// Bytes of uploads, outputs, and the artifacts that are kept with them.
     pub stored_bytes: i64,
 }
 

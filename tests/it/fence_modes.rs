@@ -414,6 +414,22 @@ async fn nothing_is_written_down_of_a_job_that_is_being_cancelled_whichever_half
                 (_, other) => panic!("{mode:?}: {other:?}"),
             }
         }
+        let objects = store.grant_objects(lease.claim()).await;
+        let artifact = store.grant_artifact(lease.claim(), "other").await;
+        let parts = store.grant_parts(lease.claim(), 5).await;
+        for answer in [
+            objects.map(Result::err),
+            artifact.map(Result::err),
+            parts.map(Result::err),
+        ] {
+            match (mode, answer) {
+                (FenceMode::OnlyWhere, Err(StoreError::Inconsistency { .. })) => {}
+                (FenceMode::Both | FenceMode::OnlyPure, Ok(refusal)) => {
+                    assert_eq!(refusal, Some(Refusal::JobNotActive));
+                }
+                (_, other) => panic!("{mode:?}: {other:?}"),
+            }
+        }
         assert_eq!(world.db.rows().await, before, "{mode:?}");
     }
 }

@@ -67,7 +67,7 @@ const SENTENCES: [(&str, &str); 21] = [
              select (select count(*) from jobs where org_id = o.org_id and ended_at is null) as open,
                  (select coalesce(sum(size_bytes), 0) from uploads
                   where org_id = o.org_id and deleted_at is null)
-                 + (select coalesce(sum(output_size_bytes), 0) from jobs
+                 + (select coalesce(sum(coalesce(output_size_bytes, 0) + artifact_bytes), 0) from jobs
                     where org_id = o.org_id and files_deleted_at is null) as bytes) u
          where (o.open_jobs, o.stored_bytes) <> (u.open, u.bytes)",
     ),

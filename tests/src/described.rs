@@ -70,6 +70,17 @@ pub fn check(method: &Method, path: &str, status: StatusCode, answer: &Value) {
     }
 }
 
+/// Fails unless a webhook with this body is described.
+pub fn check_webhook(body: &Value) {
+    let kind = body["type"].as_str().expect("a type");
+    let content = &DOCUMENT["webhooks"][kind]["post"]["requestBody"]["content"];
+    let schema = &content["application/json"]["schema"];
+    assert!(schema.is_object(), "{kind} is not described");
+    let errors = validator(schema).iter_errors(body);
+    let errors: Vec<_> = errors.map(|error| error.to_string()).collect();
+    assert!(errors.is_empty(), "{body}: {errors:?}");
+}
+
 impl Described {
     /// What is wrong with an answer, by the description.
     pub fn wrong(&self, status: StatusCode, answer: &Value) -> Option<String> {

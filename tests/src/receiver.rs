@@ -45,9 +45,12 @@ impl Heard {
         self.headers[name].to_str().expect("a text")
     }
 
-    /// Its body as JSON.
+    /// Its body as JSON, as it is described.
     pub fn json(&self) -> Value {
-        serde_json::from_slice(&self.body).expect("JSON")
+        let body = serde_json::from_slice(&self.body).expect("JSON");
+        crate::buyer::times_have_one_form(&self.body);
+        crate::described::check_webhook(&body);
+        body
     }
 
     /// Whether the published library takes it for genuine.

@@ -55,7 +55,10 @@ async fn an_output_is_served_whole_in_parts_and_by_its_head() {
                 }
             } else if status < 300 {
                 assert_eq!(body, bytes);
-                assert_eq!(headers["content-disposition"], "attachment");
+                // To be saved under the job's name, never to be shown.
+                let named = format!("attachment; filename=\"{job}.");
+                let disposition = headers["content-disposition"].to_str().unwrap();
+                assert!(disposition.starts_with(&named), "{disposition}");
                 assert_eq!(headers["x-content-type-options"], "nosniff");
             }
         }

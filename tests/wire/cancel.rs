@@ -4,11 +4,13 @@ use fencepost_domain::attempt::Phase;
 use fencepost_protocol::{Code, Directive, GatewayFrame, LeaseOffer};
 use fencepost_tests::Site;
 use fencepost_tests::agent_client::Session;
-use fencepost_tests::agent_frames::{commit, declared, fail, progress, release, stopped};
+use fencepost_tests::agent_frames::{commit, declared, fail, grant, progress, release, stopped};
 use fencepost_tests::gateway::{ACCEPT, CREDIT, TTL};
 use reqwest::StatusCode;
 use serde_json::json;
 use uuid::Uuid;
+
+use crate::refused;
 
 /// Waits for the cancel that is pushed, which names the lease.
 async fn is_told(session: &mut Session, offer: &LeaseOffer) {
@@ -221,6 +223,29 @@ async fn a_cancel_outlives_the_gateway_and_ends_although_its_agent_never_comes_b
     site.clock.advance(TTL).await;
     site.becomes(&job, "cancelled: cancelled").await;
     assert_eq!(site.buyer(&gateway).balance().await, (CREDIT, 0));
+}
+
+#[tokio::test]
+async fn nothing_is_granted_for_a_job_that_is_being_cancelled() {
+    let site = Site::new().await;
+    let gateway = site.gateway().await;
+    let buyer = site.buyer(&gateway);
+    let job = buyer.submit_noop().await;
+    let mut session = site.device(&gateway, "mac").await.connect(&gateway).await;
+    let offer = session.lease_in(Phase::Running).await;
+    for name in ["output", "encoder.log"] {
+        let answer = session.ask(grant(&offer, name, "put")).await;
+        assert!(matches!(answer, GatewayFrame::Granted { .. }), "{answer:?}");
+    }
+    buyer.cancel(&job).await;
+    let before = site.rows().await;
+    for name in ["output", "encoder.log", "other.log"] {
+        let answer = session.ask(grant(&offer, name, "put")).await;
+        assert_eq!(refused(&answer), Code::LeaseConflict, "{name}");
+    }
+    assert_eq!(site.rows().await, before);
+    session.ask(stopped(&offer)).await;
+    site.becomes(&job, "cancelled: cancelled").await;
 }
 
 #[tokio::test]

@@ -108,6 +108,32 @@ async fn pages_load_nothing_from_elsewhere_and_may_not() {
 }
 
 #[tokio::test]
+async fn pages_are_packed_only_for_who_unpacks() {
+    let site = Site::new().await;
+    let gateway = site.gateway().await;
+    for path in ["/docs/", "/docs/swagger-ui-bundle.js"] {
+        let ask = async |accepted: &str| {
+            let request = gateway.client.get(format!("{}{path}", gateway.url));
+            let request = request.header("Accept-Encoding", accepted);
+            let response = request.send().await.expect("the gateway answers");
+            assert_eq!(response.headers()["vary"], "Accept-Encoding");
+            let encoding = response.headers().get("content-encoding").cloned();
+            let bytes = response.bytes().await.expect("a body");
+            (encoding, bytes)
+        };
+        let (encoding, plain) = ask("identity").await;
+        assert_eq!(encoding, None);
+        assert!(std::str::from_utf8(&plain).is_ok(), "{path} is not text");
+        let (encoding, packed) = ask("gzip").await;
+        if let Some(encoding) = encoding {
+            assert_eq!(encoding, "gzip");
+            assert_eq!(packed[..2], [0x1f, 0x8b]);
+            assert!(packed.len() < plain.len());
+        }
+    }
+}
+
+#[tokio::test]
 async fn with_a_public_address_a_problem_names_its_page_absolutely() {
     let site = Site::new().await;
     let public = ("http.public_url", "https://fencepost.example");

@@ -8,6 +8,7 @@ mod cancel;
 mod clock;
 mod commit;
 mod config;
+mod deleting;
 mod docs;
 mod events;
 mod examples;

@@ -164,6 +164,97 @@ impl Asking<'_> {
     }
 }
 
+/// What no parameter of this schema can be, as it stands in a query.
+fn wrong_parameter(name: &str, schema: &Value) -> Vec<String> {
+    let kind = schema["type"].as_str().expect("a type");
+    let mut wrong = match kind {
+        // An object without a key.
+        "object" => vec![format!("{name}=42")],
+        "integer" => ["x", "-1", "1.5", "", "99999999999999999999"]
+            .map(|value| format!("{name}={value}"))
+            .to_vec(),
+        _ => ["nonsense", "", "2026-13", "%F0%9F%92%A9"]
+            .map(|value| format!("{name}={value}"))
+            .to_vec(),
+    };
+    let above = schema["maximum"]
+        .as_i64()
+        .map(|most| format!("{name}={}", most + 1));
+    wrong.extend(above);
+    if kind != "object" {
+        wrong.extend([format!("{name}=%00"), format!("{name}=1&{name}=1")]);
+    }
+    wrong
+}
+
+#[tokio::test]
+async fn a_wrong_parameter_is_refused_by_its_own_name() {
+    let site = Site::new().await;
+    let gateway = site.gateway().await;
+    let buyer = site.buyer(&gateway);
+    let job = buyer.submit_noop().await;
+    let mut asked = 0;
+    for operation in operations() {
+        let path = operation
+            .path
+            .replace("{job}", &job)
+            .replace("{endpoint}", &job);
+        let parameters = operation.operation["parameters"]
+            .as_array()
+            .into_iter()
+            .flatten();
+        for parameter in parameters.filter(|parameter| parameter["in"] == "query") {
+            let name = parameter["name"].as_str().expect("a name");
+            for query in wrong_parameter(name, &parameter["schema"]) {
+                let (status, said) = buyer.get(&format!("{path}?{query}")).await;
+                assert_eq!(status, StatusCode::BAD_REQUEST, "{path}?{query}: {said}");
+                assert_eq!(said["field"], name, "{path}?{query}: {said}");
+                asked += 1;
+            }
+        }
+    }
+    assert!(asked > 80, "{asked}");
+    // A number that is none of this job's events, wherever it is said.
+    let events = format!("/v1/jobs/{job}/events");
+    let (status, said) = buyer.get(&format!("{events}?after=999")).await;
+    assert_eq!(
+        (status, &said["field"]),
+        (StatusCode::BAD_REQUEST, &json!("after"))
+    );
+}
+
+#[tokio::test]
+async fn what_is_no_id_in_an_address_hears_what_one_looks_like() {
+    let site = Site::new().await;
+    let gateway = site.gateway().await;
+    let buyer = site.buyer(&gateway);
+    let id = "019adf00-0000-7000-8000-000000000001";
+    let mut asked = 0;
+    for operation in operations() {
+        let is_ours = operation.credential() == Some("org_key") && operation.path.contains('{');
+        if !is_ours || operation.method != reqwest::Method::GET {
+            continue;
+        }
+        let names = ["{job}", "{upload}", "{endpoint}", "{event}"];
+        let named = names
+            .into_iter()
+            .filter(|name| operation.path.contains(name));
+        for odd in named {
+            let path = names
+                .into_iter()
+                .fold(operation.path.clone(), |path, name| {
+                    path.replace(name, if name == odd { "42" } else { id })
+                });
+            let (status, said) = buyer.get(&path).await;
+            assert_eq!(status, StatusCode::NOT_FOUND, "{path}: {said}");
+            let detail = said["detail"].as_str().expect("a detail");
+            assert!(detail.contains("an id looks like"), "{path}: {said}");
+            asked += 1;
+        }
+    }
+    assert!(asked >= 8, "{asked}");
+}
+
 #[tokio::test]
 async fn the_readers_take_what_is_described_and_refuse_the_rest() {
     let site = Site::new().await;

@@ -27,7 +27,8 @@ async fn a_real_agent_does_a_real_job_past_the_gateway() {
     assert!(link.starts_with(&bucket.endpoint()), "{link}");
     let answer = gateway.get(&link).await;
     assert_eq!(answer.status(), StatusCode::OK);
-    assert_eq!(answer.headers()["content-disposition"], "attachment");
+    let named = format!("attachment; filename=\"{job}.mp4\"");
+    assert_eq!(answer.headers()["content-disposition"], *named);
     assert_eq!(answer.headers()["content-type"], "application/octet-stream");
     assert!(answer.bytes().await.expect("a body").len() > 1_000);
     agent.is_idle().await;

@@ -233,3 +233,27 @@ async fn a_socket_that_is_cut_right_after_the_commit_costs_nothing() {
     assert_eq!(welcome.recorded, [recorded]);
     assert_eq!(site.statuses(&job).await, "succeeded: succeeded");
 }
+
+#[tokio::test]
+async fn a_lease_that_is_taken_back_while_its_output_is_checked_is_answered_as_it_is_stored() {
+    let site = Site::new().await;
+    let ffmpeg = HeldFfmpeg::in_folder(site.folder.path()).await;
+    let gateway = site
+        .gateway_with(&[("verifier.ffmpeg", ffmpeg.path())])
+        .await;
+    let buyer = site.buyer(&gateway);
+    let job = buyer.submit_transcode().await;
+    let mut session = site.device(&gateway, "mac").await.connect(&gateway).await;
+    let (offer, output) = session.lease_and_upload(&gateway, clip().await).await;
+    session.say(commit(&offer, &output)).await;
+    buyer.until(&job, "verifying").await;
+    let revoked = site.store.revoke_attempt(offer.attempt_id).await;
+    revoked.expect("it runs").expect("there is such an attempt");
+    // The same commit again, now and later.
+    for _ in 0..2 {
+        let answer = session.ask(commit(&offer, &output)).await;
+        assert_eq!(rejected(&answer), Code::ProviderOffline);
+    }
+    let attempts = buyer.attempts(&job).await;
+    assert_eq!(attempts[0]["failure"]["code"], "provider_offline");
+}

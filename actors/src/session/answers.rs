@@ -180,6 +180,7 @@ pub(super) fn to_commit(end: &FinalizedAttempt, replayed: bool) -> GatewayFrame 
         (AttemptStatus::Cancelled, _) => Code::BuyerCancelled,
         (_, Some(FailureCode::VerificationFailed)) => Code::VerificationFailed,
         (_, Some(FailureCode::UploadFailed)) => Code::UploadFailed,
+        (_, Some(FailureCode::ProviderOffline)) => Code::ProviderOffline,
         _ => Code::InternalError,
     };
     let message = end

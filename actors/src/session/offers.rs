@@ -194,6 +194,7 @@ impl OfferLinks {
             expires_at_micros: i64::try_from(micros).unwrap_or(i64::MAX),
             max_bytes,
             holder: Holder::Attempt(attempt),
+            file_name: None,
         })
     }
 }

@@ -11,7 +11,9 @@ use crate::address::canonical;
 
 /// A text that names no network.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no network; write it like 10.20.0.0/16 or fd00::/8")]
+#[error(
+    "{0:?} is no network; write it like 10.0.0.0/8 or fd00::/8, several with commas between them"
+)]
 pub struct NotANetwork(String);
 
 /// One network, `10.20.0.0/16`.
@@ -26,7 +28,11 @@ pub struct AllowList(Vec<Network>);
 
 /// How an operator writes it.
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "here are no networks; write one like 10.0.0.0/8 or fd00::/8, several with commas between \
+        them, or as a list [\"10.0.0.0/8\", \"fd00::/8\"]"
+)]
 enum Written {
     List(Vec<Network>),
     Line(Line),

@@ -30,6 +30,8 @@ pub enum Code {
     VerificationFailed,
     /// The stored bytes are not the declared ones.
     UploadFailed,
+    /// The lease was taken back: the Mac was switched off, or an operator did it.
+    ProviderOffline,
     /// We could not check the output.
     InternalError,
     /// The output is being checked: ask again.
@@ -89,6 +91,7 @@ impl Code {
             | Self::BuyerCancelled
             | Self::VerificationFailed
             | Self::UploadFailed
+            | Self::ProviderOffline
             | Self::InternalError
             | Self::Unauthorized
             | Self::Unknown => Disposition::Stop,
@@ -111,6 +114,7 @@ impl Code {
             Self::BuyerCancelled => "buyer_cancelled",
             Self::VerificationFailed => "verification_failed",
             Self::UploadFailed => "upload_failed",
+            Self::ProviderOffline => "provider_offline",
             Self::InternalError => "internal_error",
             Self::Verifying => "verifying",
             Self::ClockRegressed => "clock_regressed",

@@ -62,10 +62,12 @@ pub fn load(origins: &Origins) -> Result<Config, ConfigError> {
     if let Some(file) = file_of(origins)? {
         builder = builder.add_source(File::from(file).format(FileFormat::Toml));
     }
+    let mut variables = variables(&origins.environment)?;
+    builder = with_lists(builder, &mut variables)?;
     builder = builder.add_source(
         Environment::default()
             .separator("__")
-            .source(Some(variables(&origins.environment)?)),
+            .source(Some(variables)),
     );
     builder = with_flags(builder, &origins.flags)?;
     let config: Config = builder
@@ -121,9 +123,68 @@ fn with_flags(
                  use a file or the environment",
             ));
         }
+        let value = match list(value) {
+            Some(list) => list.map_err(|problem| ConfigError::about(key, problem))?,
+            None => value.as_str().into(),
+        };
         builder = builder
-            .set_override(key, value.as_str())
+            .set_override(key, value)
             .map_err(|error| ConfigError::about(key, error))?;
     }
     Ok(builder)
+}
+
+/// Takes the lists out of the variables: a source of texts cannot hold them. Flags come later, and win.
+fn with_lists(
+    mut builder: ConfigBuilder<DefaultState>,
+    variables: &mut config::Map<String, String>,
+) -> Result<ConfigBuilder<DefaultState>, ConfigError> {
+    let mut lists = Vec::new();
+    variables.retain(|name, value| match list(value) {
+        Some(list) => {
+            lists.push((name.clone(), list));
+            false
+        }
+        None => true,
+    });
+    for (name, list) in lists {
+        let about = |problem: &dyn std::fmt::Display| {
+            ConfigError::about(&format!("{PREFIX}{name}"), problem)
+        };
+        let list = list.map_err(|problem| about(&problem))?;
+        let key = name.to_lowercase().replace("__", ".");
+        builder = builder
+            .set_override(key, list)
+            .map_err(|error| about(&error))?;
+    }
+    Ok(builder)
+}
+
+/// A value between brackets is a list, as in the file or in JSON; anything else is what it is.
+fn list(value: &str) -> Option<Result<config::Value, &'static str>> {
+    let value = value.trim();
+    if !(value.starts_with('[') && value.ends_with(']')) {
+        return None;
+    }
+    let read = format!("list = {value}").parse::<toml::Table>().ok();
+    let elements = read.filter(|table| table.len() == 1).and_then(|mut table| {
+        let toml::Value::Array(elements) = table.remove("list")? else {
+            return None;
+        };
+        let elements = elements.into_iter().map(element);
+        elements.collect::<Option<Vec<config::Value>>>()
+    });
+    let expected = "is no list: write it like [\"10.0.0.0/8\", \"fd00::/8\"], texts between quotes";
+    Some(elements.map(config::Value::from).ok_or(expected))
+}
+
+/// One element of a list: a text, a number, or yes or no.
+fn element(value: toml::Value) -> Option<config::Value> {
+    match value {
+        toml::Value::String(text) => Some(text.into()),
+        toml::Value::Integer(number) => Some(number.into()),
+        toml::Value::Float(number) => Some(number.into()),
+        toml::Value::Boolean(is_so) => Some(is_so.into()),
+        toml::Value::Datetime(_) | toml::Value::Array(_) | toml::Value::Table(_) => None,
+    }
 }

@@ -46,6 +46,51 @@ fn an_empty_file_gives_the_defaults_of_the_contract() {
 }
 
 #[test]
+fn a_list_is_read_wherever_it_is_written() {
+    let networks = |loaded: Loaded| loaded.unwrap().egress.allow_cidrs.to_string();
+    let (one, two) = (r#"["10.0.0.0/8"]"#, r#"[ "10.0.0.0/8", "fd00::/8" ]"#);
+    for (written, expected) in [
+        (one, "10.0.0.0/8"),
+        (two, "10.0.0.0/8, fd00::/8"),
+        ("10.0.0.0/8", "10.0.0.0/8"),
+        ("10.0.0.0/8, fd00::/8", "10.0.0.0/8, fd00::/8"),
+        ("[]", ""),
+    ] {
+        let flag = [("egress.allow_cidrs", written)];
+        assert_eq!(networks(origins("", &[], &flag)), expected, "{written}");
+        let variable = [("FENCEPOST_EGRESS__ALLOW_CIDRS", written)];
+        assert_eq!(networks(origins("", &variable, &[])), expected, "{written}");
+    }
+    let both = origins(
+        "",
+        &[("FENCEPOST_EGRESS__ALLOW_CIDRS", one)],
+        &[("egress.allow_cidrs", r#"["fd00::/8"]"#)],
+    );
+    assert_eq!(networks(both), "fd00::/8", "flags win over the environment");
+}
+
+#[test]
+fn what_is_no_list_is_refused_with_how_to_write_one() {
+    for written in [
+        "[10.0.0.0/8]",
+        "[\"10.0.0.0/8\"",
+        "[[]]",
+        "[\"a\"]\nx = [1]",
+    ] {
+        let flag = [("egress.allow_cidrs", written)];
+        refused(origins("", &[], &flag), &["allow_cidrs", "10.0.0.0/8"]);
+        let variable = [("FENCEPOST_EGRESS__ALLOW_CIDRS", written)];
+        refused(origins("", &variable, &[]), &["10.0.0.0/8"]);
+    }
+    let address = origins("", &[], &[("http.bind", "[::1]:8080")]).unwrap();
+    assert_eq!(address.http.bind.to_string(), "[::1]:8080");
+    refused(
+        origins("", &[], &[("http.bind", r#"["a"]"#)]),
+        &["http.bind"],
+    );
+}
+
+#[test]
 fn flags_win_over_the_environment_which_wins_over_the_file() {
     let file = "[http]\nworkers = 3\n[leases]\nttl = \"70s\"\naccept = \"5s\"";
     let environment = [

@@ -74,7 +74,7 @@ pub(super) fn operation() -> Operation {
     let kind = json!({ "type": "string", "enum": PostingKind::ALL.map(PostingKind::as_str) });
     let month = json!({ "type": "string", "pattern": r"^\d{4}-(0[1-9]|1[0-2])$" });
     let time = || json!({ "type": "string", "format": "date-time" });
-    let cursor = json!({ "type": "string" });
+    let cursor = json!({ "type": "string", "pattern": "^[0-9]{1,19}$" });
     Operation::get("/v1/journal", "list_postings", list)
         .says(
             "Every movement of the org's money",

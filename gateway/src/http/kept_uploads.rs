@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use crate::http::auth::Buyer;
 use crate::http::openapi::{Operation, Tag, Time, Who};
+use crate::http::path_id::path_id;
 use crate::http::problem::{Problem, ProblemCode};
 use crate::http::state::AppState;
 
@@ -92,7 +93,7 @@ async fn delete(
     }
 }
 
-/// The upload that an address names. What is no id is no upload.
-fn upload_id(text: &str) -> Result<UploadId, Problem> {
-    text.parse().map_err(|_| Problem::not_found("upload"))
+/// The upload that an address names.
+pub(super) fn upload_id(text: &str) -> Result<UploadId, Problem> {
+    path_id("upload", text)
 }

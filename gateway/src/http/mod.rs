@@ -19,6 +19,7 @@ pub mod limits;
 pub mod openapi;
 mod pages;
 pub mod pair;
+mod path_id;
 pub mod problem;
 mod problem_codes;
 pub mod query;
@@ -44,6 +45,7 @@ pub fn operations() -> Vec<Operation> {
         jobs::list::operation(),
         jobs::get::operation(),
         jobs::cancel::operation(),
+        jobs::delete::operation(),
         jobs::events::operation(),
         jobs::attempts::operation(),
         jobs::artifacts::operation(),

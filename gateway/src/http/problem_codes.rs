@@ -156,6 +156,9 @@ problem_codes! {
     /// The stored bytes are not the declared ones.
     UploadFailed = "upload_failed", CONFLICT, false, "The bytes are not those that were declared",
         "What lies in the store has another size or digest than the commit says. The attempt has ended; the job may be tried again.";
+    /// The lease was taken back.
+    ProviderOffline = "provider_offline", CONFLICT, false, "The lease was taken back",
+        "The Mac was switched off, or an operator took the lease back. The attempt has ended; the job waits again.";
     /// The output is being checked.
     Verifying = "verifying", CONFLICT, true, "The output is being checked",
         "Send the identical commit again in a while: the answer will be the verdict.";

@@ -69,6 +69,7 @@ fn every_word_of_the_wire_is_in_the_table() {
         Code::BuyerCancelled,
         Code::VerificationFailed,
         Code::UploadFailed,
+        Code::ProviderOffline,
         Code::InternalError,
         Code::Verifying,
         Code::ClockRegressed,

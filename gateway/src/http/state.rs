@@ -52,13 +52,15 @@ impl AppState {
             expires_at_micros: micros(until),
             max_bytes,
             holder: Holder::Upload(upload),
+            file_name: None,
         })
     }
 
-    /// A link with which a buyer fetches an output.
-    pub fn output_link(&self, key: String, until: OffsetDateTime) -> String {
+    /// A link with which a buyer fetches an output or an artifact, called so when it is saved.
+    pub fn output_link(&self, key: String, name: String, until: OffsetDateTime) -> String {
         self.link(&Grant {
             key,
+            file_name: Some(name),
             direction: Direction::Get,
             expires_at_micros: micros(until),
             max_bytes: 0,

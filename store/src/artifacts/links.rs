@@ -57,6 +57,9 @@ pub struct Grant {
     pub max_bytes: u64,
     /// On whose behalf.
     pub holder: Holder,
+    /// What the bytes are called for who saves them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file_name: Option<String>,
 }
 
 impl Grant {

@@ -15,6 +15,7 @@ fn grant() -> Grant {
         expires_at_micros: 1_700_000_000_000_001,
         max_bytes: 1 << 40,
         holder: Holder::Attempt(AttemptId::new()),
+        file_name: Some("a.mp4".to_owned()),
     }
 }
 

@@ -169,8 +169,8 @@ struct LockedJob {
 async fn lock_job(tx: &mut Tx, org: OrgId, job: JobId) -> Result<Option<LockedJob>, StoreError> {
     let label = sqlx::query_scalar!(
         r#"-- cancel_job: lock
-        select status::text as "status!" from jobs where id = $1 and org_id = $2
-        for no key update"#,
+        select status::text as "status!" from jobs
+        where id = $1 and org_id = $2 and erased_at is null for no key update"#,
         job.0,
         org.0
     )

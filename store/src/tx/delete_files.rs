@@ -49,8 +49,8 @@ impl Transaction for DeleteFiles {
     async fn run(&self, tx: &mut Tx) -> Result<FilesDeleted, StoreError> {
         let label = sqlx::query_scalar!(
             r#"-- delete_files: lock
-            select status::text as "status!" from jobs where id = $1 and org_id = $2
-            for no key update"#,
+            select status::text as "status!" from jobs
+            where id = $1 and org_id = $2 and erased_at is null for no key update"#,
             self.job.0,
             self.org.0
         )
@@ -105,7 +105,7 @@ impl Transaction for ExpireFiles {
 }
 
 /// Gives up the files of jobs that have ended and are locked; how many had any.
-async fn give_up(tx: &mut Tx, jobs: &[Uuid]) -> Result<u64, StoreError> {
+pub(super) async fn give_up(tx: &mut Tx, jobs: &[Uuid]) -> Result<u64, StoreError> {
     let given_up = sqlx::query_scalar!(
         r#"-- delete_files
         with clock as materialized (
@@ -113,7 +113,8 @@ async fn give_up(tx: &mut Tx, jobs: &[Uuid]) -> Result<u64, StoreError> {
         ), given_up as (
             update jobs set files_deleted_at = clock.now from clock
             where id = any($1) and ended_at is not null and files_deleted_at is null
-            returning id, org_id, winning_attempt_id, output_size_bytes
+            returning id, org_id, winning_attempt_id,
+                coalesce(output_size_bytes, 0) + artifact_bytes as stored_bytes
         ), collected as (
             update attempts a set collect_after = least(a.collect_after, clock.now)
             from given_up g, clock where a.id = g.winning_attempt_id
@@ -124,7 +125,7 @@ async fn give_up(tx: &mut Tx, jobs: &[Uuid]) -> Result<u64, StoreError> {
             order by org_id for no key update
         ), freed as (
             update org_accounts o set stored_bytes = o.stored_bytes - g.bytes
-            from (select org_id, sum(coalesce(output_size_bytes, 0))::bigint as bytes
+            from (select org_id, sum(stored_bytes)::bigint as bytes
                   from given_up group by org_id) g
             where o.org_id = g.org_id and (select count(*) from accounts) > 0
         )

@@ -1,10 +1,11 @@
 //! A holder asks for fresh links to its attempt's objects.
 //!
-//! Locks: the job, then the attempt. Checks: the fence without token; for an artifact also how many
+//! Locks: the job, then the attempt. Checks: the fence without token, and that the job is active; for an artifact also how many
 //! there are. Writes: until when transfers can start, which only ever moves forward (objects of a
 //! losing attempt are kept at least that long), and which objects there are besides the output.
 
 use fencepost_domain::fencing::{LeaseClaim, Operation};
+use fencepost_domain::job::JobStatus;
 use fencepost_domain::{artifact_key, journal};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -13,8 +14,8 @@ use time::OffsetDateTime;
 use super::Refusal;
 use super::once::{Asked, Once, Outcome, Repeatable, RequestKey};
 use crate::error::StoreError;
-use crate::fence::{WhereFacts, judge};
-use crate::rows::lock_pairs;
+use crate::fence::{FenceMode, WhereFacts, judge};
+use crate::rows::{Pair, lock_pairs};
 use crate::run::{Store, Transaction, Tx};
 
 /// What an attempt may read and write, and until when a transfer can start.
@@ -87,6 +88,7 @@ impl Transaction for GrantObjects {
             locked.clock(),
         ) {
             Err(violation) => Ok(Err(Refusal::Fence(violation))),
+            Ok(_) if !is_granted_to(tx, pair) => Ok(Err(Refusal::JobNotActive)),
             Ok(facts) => {
                 let mut granted = extend(tx, &facts, locked.now).await?;
                 if let Some(name) = &self.artifact {
@@ -102,6 +104,12 @@ impl Transaction for GrantObjects {
             }
         }
     }
+}
+
+/// Whether there is still something to be done for the job: nothing new begins for one that is being
+/// cancelled.
+pub(super) fn is_granted_to(tx: &Tx, pair: &Pair) -> bool {
+    pair.job.facts.status == JobStatus::Active || tx.fence == FenceMode::OnlyWhere
 }
 
 /// An agent that wants to write an input has mistaken one thing for another.
@@ -181,7 +189,7 @@ pub(super) async fn extend(
             -- a frame has presented the new epoch: its welcome arrived
             replaced_epoch = null, replaced_digest = null, unpresented_claim = null
         from jobs j
-        where a.id = $1 and j.id = a.job_id and a.ended_at is null
+        where a.id = $1 and j.id = a.job_id and a.ended_at is null and j.status = 'active'
             and a.job_id = $2 and a.device_id = $3 and a.lease_epoch = $4
             and a.status::text = any($5) and (not $6 or a.lease_expires_at > $8)
         returning a.output_key, j.inputs, a.grant_expires_at"#,

@@ -9,7 +9,7 @@ use fencepost_domain::fencing::{LeaseClaim, Operation};
 use time::OffsetDateTime;
 
 use super::Refusal;
-use super::grant_objects::extend;
+use super::grant_objects::{extend, is_granted_to};
 use crate::artifacts::OpenUpload;
 use crate::error::StoreError;
 use crate::fence::{WhereFacts, judge};
@@ -74,6 +74,7 @@ impl Transaction for GrantParts {
         let (fence, clock) = (&pair.attempt.fence, locked.clock());
         match judge(tx.fence, fence, &self.claim, None, Operation::Grant, clock) {
             Err(violation) => Ok(Err(Refusal::Fence(violation))),
+            Ok(_) if !is_granted_to(tx, pair) => Ok(Err(Refusal::JobNotActive)),
             Ok(facts) => self.write(tx, &facts, locked.now).await.map(Ok),
         }
     }

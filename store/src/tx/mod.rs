@@ -14,6 +14,7 @@ pub mod collect_garbage;
 pub mod collect_uploads;
 pub mod complete_upload;
 pub mod delete_files;
+pub mod delete_job;
 pub mod delete_upload;
 pub mod disable_device;
 pub mod end_by_agent;

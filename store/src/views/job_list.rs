@@ -114,10 +114,11 @@ async fn find(
     sqlx::query_scalar!(
         r#"-- job_page: find
         select j.id as "id!" from (
-            select id, status, service, created_at from jobs
+            select id, status, service, created_at, erased_at from jobs
             where org_id = $1 and id >= $2 and id < $3 order by id desc limit $4
         ) j
-        where ($5::text is null or j.status::text = $5) and ($6::text is null or j.service = $6)
+        where j.erased_at is null
+            and ($5::text is null or j.status::text = $5) and ($6::text is null or j.service = $6)
             and ($7::timestamptz is null or j.created_at > $7)
             and ($8::timestamptz is null or j.created_at < $8)
         order by j.id desc limit $9"#,

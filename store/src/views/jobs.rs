@@ -120,6 +120,10 @@ pub enum OutputView {
         object_key: String,
         /// Its size.
         size_bytes: i64,
+        /// The service that made it.
+        service: String,
+        /// What that was told.
+        params: Value,
         /// Until when a link that is made now can be used.
         link_expires_at: OffsetDateTime,
     },
@@ -178,7 +182,7 @@ impl Store {
         let ids: Vec<Uuid> = asked.iter().map(|(_, job)| job.0).collect();
         let found = self
             .read("jobs_by_id", move |mut conn| async move {
-                select_jobs!("where j.id = any($1)", &ids)
+                select_jobs!("where j.id = any($1) and j.erased_at is null", &ids)
                     .fetch_all(&mut *conn)
                     .await
             })
@@ -200,7 +204,8 @@ impl Store {
         self.read("attempts", move |mut conn| async move {
             let found = sqlx::query_scalar!(
                 r#"-- attempts: job
-                select exists (select from jobs where id = $1 and org_id = $2) as "found!""#,
+                select exists (select from jobs where id = $1 and org_id = $2
+                    and erased_at is null) as "found!""#,
                 job.0,
                 org.0
             )
@@ -235,11 +240,11 @@ impl Store {
         self.read("output", move |mut conn| async move {
             let row = sqlx::query!(
                 r#"-- output
-                select status::text as "status!", output_key, output_size_bytes,
+                select status::text as "status!", output_key, output_size_bytes, service, params,
                     (output_key is not null and (files_deleted_at is not null
                         or files_expire_at <= authority_now())) as "gone!",
                     authority_now() + $3::bigint * interval '1 microsecond' as "link_expires_at!"
-                from jobs where id = $1 and org_id = $2"#,
+                from jobs where id = $1 and org_id = $2 and erased_at is null"#,
                 job.0,
                 org.0,
                 grant
@@ -253,6 +258,8 @@ impl Store {
                     (Some(object_key), Some(size_bytes)) => OutputView::Ready {
                         object_key,
                         size_bytes,
+                        service: row.service,
+                        params: row.params,
                         link_expires_at: row.link_expires_at,
                     },
                     _ => OutputView::NotReady { status: row.status },

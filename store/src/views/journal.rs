@@ -98,7 +98,8 @@ impl Store {
         self.read("artifacts", move |mut conn| async move {
             let found = sqlx::query_scalar!(
                 r#"-- artifacts: job
-                select exists (select from jobs where id = $1 and org_id = $2) as "found!""#,
+                select exists (select from jobs where id = $1 and org_id = $2
+                    and erased_at is null) as "found!""#,
                 job.0,
                 org.0
             )

@@ -221,7 +221,7 @@ async fn standings(
                 (select o.seq from outbox o where o.job_id = j.id and o.terminal),
                 j.event_counter) end as "last_seq!"
         from jobs j left join attempts a on a.job_id = j.id and a.ended_at is null
-        where j.id = any($1)"#,
+        where j.id = any($1) and j.erased_at is null"#,
         &jobs
     )
     .fetch_all(conn)

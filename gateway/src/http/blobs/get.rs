@@ -7,6 +7,7 @@ use actix_web::http::header::{
     RANGE, X_CONTENT_TYPE_OPTIONS,
 };
 use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder, ResponseError as _, web};
+use fencepost_domain::disposition::attachment;
 use fencepost_store::artifacts::{ArtifactError, Direction};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::json;
@@ -22,6 +23,7 @@ pub(in crate::http) fn operation() -> Operation {
     described(Operation::get("/v1/blobs/{link}", "get_blob", get))
         .answers_with(200, "application/octet-stream", "The bytes.")
         .with_header("Accept-Ranges")
+        .with_header("Content-Disposition")
         .answers_with(
             206,
             "application/octet-stream",
@@ -90,7 +92,7 @@ async fn get(
             (response, Some(range))
         }
     };
-    describe(&mut response);
+    describe(&mut response, grant.file_name.as_deref());
     let length = range.as_ref().map_or(size, |range| range.end - range.start);
     if request.method() == Method::HEAD {
         let nothing = stream::empty::<Result<web::Bytes, ArtifactError>>();
@@ -107,10 +109,10 @@ async fn get(
 }
 
 /// Bytes of strangers: to be saved, never to be shown or run by a browser.
-fn describe(response: &mut HttpResponseBuilder) {
+fn describe(response: &mut HttpResponseBuilder, name: Option<&str>) {
     response
         .insert_header((CONTENT_TYPE, "application/octet-stream"))
-        .insert_header((CONTENT_DISPOSITION, "attachment"))
+        .insert_header((CONTENT_DISPOSITION, attachment(name)))
         .insert_header((X_CONTENT_TYPE_OPTIONS, "nosniff"))
         .insert_header((ACCEPT_RANGES, "bytes"))
         .insert_header((CACHE_CONTROL, HeaderValue::from_static("private, no-store")));

@@ -63,14 +63,17 @@ async fn artifacts(
     let artifacts = state.store.artifacts(buyer.org, job_id(&path)?).await?;
     let artifacts = artifacts.ok_or_else(|| Problem::not_found("job"))?;
     let shown = artifacts.into_iter().map(|artifact| {
-        let link = artifact
-            .is_kept
-            .then(|| state.output_link(artifact.object_key.clone(), artifact.link_expires_at));
+        let link = artifact.is_kept.then(|| link(&state, &artifact));
         Artifact::of(artifact, link)
     });
     Ok(HttpResponse::Ok().json(Artifacts {
         artifacts: shown.collect(),
     }))
+}
+
+fn link(state: &AppState, artifact: &ArtifactView) -> String {
+    let (key, name) = (artifact.object_key.clone(), artifact.name.clone());
+    state.output_link(key, name, artifact.link_expires_at)
 }
 
 impl Artifact {

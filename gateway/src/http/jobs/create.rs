@@ -81,6 +81,7 @@ pub(in crate::http) fn operation() -> Operation {
             ProblemCode::QuotaExceeded,
             ProblemCode::UploadIncomplete,
             ProblemCode::IdempotencyKeyReused,
+            ProblemCode::Gone,
         ])
 }
 
@@ -122,7 +123,7 @@ async fn create(
             CreatedJob::Receipt(just_queued(job, held_micros))
         }
         (Err(error), _) => return Err(error.into()),
-        (Ok(None), _) => return Err(Problem::not_found("job")),
+        (Ok(None), _) => return Err(deleted(job)),
     };
     Ok(answer
         .insert_header((LOCATION, format!("/v1/jobs/{job}")))
@@ -145,6 +146,12 @@ async fn ended(
         }
         tokio::time::sleep(left.min(LOOK)).await;
     }
+}
+
+/// The same request made a job before, which its buyer has deleted: that is no reason for another one.
+fn deleted(job: JobId) -> Problem {
+    let detail = format!("this key made the job {job}, which you have deleted");
+    Problem::new(ProblemCode::Gone, detail).at(headers::IDEMPOTENCY_KEY)
 }
 
 /// What is known of a new job without asking.

@@ -30,8 +30,12 @@ async fn delete(
     state: web::Data<AppState>,
     path: web::Path<String>,
 ) -> Result<HttpResponse, Problem> {
-    let job = job_id(&path)?;
-    match state.store.delete_files(buyer.org, job).await? {
+    answer(state.store.delete_files(buyer.org, job_id(&path)?).await?)
+}
+
+/// What became of the wish.
+pub(super) fn answer(deleted: FilesDeleted) -> Result<HttpResponse, Problem> {
+    match deleted {
         FilesDeleted::Done => Ok(HttpResponse::NoContent().finish()),
         FilesDeleted::NoJob => Err(Problem::not_found("job")),
         FilesDeleted::Live(status) => Err(Problem::new(

@@ -20,6 +20,7 @@ use crate::ws::Cutter;
 
 /// The header with which a client that was cut off says where it was.
 const LAST_EVENT_ID: &str = "Last-Event-ID";
+const AFTER: &str = "after";
 /// When to come again where too much is watched already.
 const LATER: Duration = Duration::from_secs(5);
 /// When to come again where the gateway stops: another one answers then.
@@ -44,7 +45,7 @@ pub(in crate::http) fn operation() -> Operation {
             "The id of the last event that you know.",
         ))
         .reads(Parameter::query(
-            "after",
+            AFTER,
             number(),
             "The same, for who cannot set headers; the header counts if there are both.",
         ))
@@ -63,7 +64,7 @@ async fn events(
     path: web::Path<String>,
 ) -> Result<HttpResponse, Problem> {
     let job = job_id(&path)?;
-    let after = after(&request)?;
+    let (after, named) = after(&request)?;
     let news = state.store.job_news(vec![NewsAfter { job, after }]).await?;
     let news = news
         .into_iter()
@@ -72,7 +73,7 @@ async fn events(
     let mut news = news.ok_or_else(|| Problem::not_found("job"))?;
     if after > news.last_seq {
         let problem = format!("the last event of the job is {}", news.last_seq);
-        return Err(Problem::new(ProblemCode::InvalidRequest, problem).at(LAST_EVENT_ID));
+        return Err(Problem::new(ProblemCode::InvalidRequest, problem).at(named));
     }
     if wants_json(&request) {
         if let Some(lane) = news.ready_lane.clone() {
@@ -125,25 +126,26 @@ fn refusal(refusal: ListenRefusal) -> Problem {
     }
 }
 
-/// What is known already: by the header, which an `EventSource` sends when it comes again, or else by
-/// the query.
-fn after(request: &HttpRequest) -> Result<i64, Problem> {
+/// What is known already, and what says so: the header, which an `EventSource` sends when it comes
+/// again, or else the query.
+fn after(request: &HttpRequest) -> Result<(i64, &'static str), Problem> {
     let number = |text: &str| {
         let is_plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         text.parse::<i64>().ok().filter(|_| is_plain)
     };
     let expected = "the id of an event of this job";
     let mut query = Query::parse(request.query_string())?;
-    let from_query = query.take("after", number, expected)?;
+    let from_query = query.take(AFTER, number, expected)?;
     query.finish()?;
     let Some(header) = request.headers().get(LAST_EVENT_ID) else {
-        return Ok(from_query.unwrap_or(0));
+        return Ok((from_query.unwrap_or(0), AFTER));
     };
     let from_header = header.to_str().ok().and_then(number);
     let problem = || {
         Problem::new(ProblemCode::InvalidRequest, format!("must be {expected}")).at(LAST_EVENT_ID)
     };
-    from_header.ok_or_else(problem)
+    let known = from_header.ok_or_else(problem)?;
+    Ok((known, LAST_EVENT_ID))
 }
 
 /// Whether JSON is asked for and a stream is not.
@@ -177,9 +179,9 @@ mod tests {
             };
             after(&request.to_http_request())
         };
-        assert_eq!(request("/", None).unwrap(), 0);
-        assert_eq!(request("/?after=7", None).unwrap(), 7);
-        assert_eq!(request("/?after=7", Some("9")).unwrap(), 9);
+        assert_eq!(request("/", None).unwrap(), (0, AFTER));
+        assert_eq!(request("/?after=7", None).unwrap(), (7, AFTER));
+        assert_eq!(request("/?after=7", Some("9")).unwrap(), (9, LAST_EVENT_ID));
         for junk in ["", "x", "-1", "+1", " 1", "1.0", "9223372036854775808"] {
             let problem = request("/", Some(junk)).unwrap_err();
             assert_eq!(problem.field.as_deref(), Some(LAST_EVENT_ID), "{junk}");

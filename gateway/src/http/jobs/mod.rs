@@ -4,6 +4,7 @@ pub(super) mod artifacts;
 pub(super) mod attempts;
 pub(super) mod cancel;
 pub(super) mod create;
+pub(super) mod delete;
 pub(super) mod delete_output;
 pub(super) mod events;
 pub(super) mod get;
@@ -21,9 +22,10 @@ pub(crate) use order::is_label;
 
 use fencepost_domain::ids::JobId;
 
+use super::path_id::path_id;
 use super::problem::Problem;
 
-/// The job that an address names. What is no id is no job.
+/// The job that an address names.
 fn job_id(text: &str) -> Result<JobId, Problem> {
-    text.parse().map_err(|_| Problem::not_found("job"))
+    path_id("job", text)
 }

@@ -6,6 +6,7 @@ use fencepost_domain::job::JobStatus;
 use fencepost_store::views::OutputView;
 
 use super::job_id;
+use super::view::output_name;
 use crate::http::auth::Buyer;
 use crate::http::openapi::{Operation, Tag, Who};
 use crate::http::problem::{Problem, ProblemCode};
@@ -36,7 +37,8 @@ async fn output(
     state: web::Data<AppState>,
     path: web::Path<String>,
 ) -> Result<HttpResponse, Problem> {
-    match state.store.output(buyer.org, job_id(&path)?).await? {
+    let job = job_id(&path)?;
+    match state.store.output(buyer.org, job).await? {
         OutputView::NoJob => Err(Problem::not_found("job")),
         OutputView::NotReady { status } => Err(no_output(&status)),
         OutputView::Gone => Err(Problem::new(
@@ -46,9 +48,12 @@ async fn output(
         OutputView::Ready {
             object_key,
             link_expires_at,
+            service,
+            params,
             ..
         } => {
-            let link = state.output_link(object_key, link_expires_at);
+            let name = output_name(job, &service, &params);
+            let link = state.output_link(object_key, name, link_expires_at);
             Ok(HttpResponse::Found()
                 .insert_header((LOCATION, link))
                 .insert_header((CACHE_CONTROL, HeaderValue::from_static("no-store")))

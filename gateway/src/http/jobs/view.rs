@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use fencepost_domain::artifact_key;
 use fencepost_domain::attempt::AttemptStatus;
 use fencepost_domain::failure::FailureCode;
+use fencepost_domain::ids::JobId;
 use fencepost_domain::job::JobStatus;
 use fencepost_domain::service::{ServiceName, ServiceParams};
 use fencepost_domain::waiting::Waiting;
@@ -200,7 +201,7 @@ impl Job {
                 sha256,
                 size_bytes: job.output_size_bytes,
                 duration_seconds: job.output_seconds,
-                filename: filename(job),
+                filename: output_name(JobId(job.id), &job.service, &job.params),
                 deleted_at: job.files_deleted_at.map(Time),
             }),
             created_at: Time(job.created_at),
@@ -276,11 +277,11 @@ impl Links {
 }
 
 /// A name for the output, that tells what is in it.
-fn filename(job: &JobView) -> String {
-    let service = ServiceName::parse(&job.service);
-    let params = service.and_then(|service| ServiceParams::parse(service, &job.params).ok());
+pub(super) fn output_name(job: JobId, service: &str, params: &Value) -> String {
+    let service = ServiceName::parse(service);
+    let params = service.and_then(|service| ServiceParams::parse(service, params).ok());
     let extension = params.map_or("bin", |params| params.output_extension());
-    format!("{}.{extension}", job.id)
+    format!("{job}.{extension}")
 }
 
 /// Inputs by name, without where we keep them.

@@ -19,7 +19,7 @@ pub(super) fn commit_operation() -> Operation {
         "commit_output",
         commit,
         &NewCommit::example(),
-        &[ProblemCode::CommitConflict, ProblemCode::BuyerCancelled, ProblemCode::VerificationFailed, ProblemCode::UploadFailed, ProblemCode::Internal, ProblemCode::Verifying, ProblemCode::RequestConflict],
+        &[ProblemCode::CommitConflict, ProblemCode::BuyerCancelled, ProblemCode::VerificationFailed, ProblemCode::UploadFailed, ProblemCode::ProviderOffline, ProblemCode::Internal, ProblemCode::Verifying, ProblemCode::RequestConflict],
     )
     .says("Commit the output", "200 once the output has been verified; 409 `verifying` while it is (send the same again); 409 with disposition `stop` when the job does not get it.")
 }

@@ -6,7 +6,7 @@ use schemars::generate::{SchemaGenerator, SchemaSettings};
 use serde_json::{Map, Value, json};
 
 use super::operation::{Answer, Body, Operation, Tag, Who};
-use super::{Parameter, parameters, problems};
+use super::{Parameter, parameters, problems, webhooks};
 use crate::http::limit;
 use crate::http::problem;
 use crate::http::request_id;
@@ -62,6 +62,7 @@ pub fn document() -> Value {
             .or_default()
             .insert(method, described);
     }
+    let webhooks = webhooks::describe(&mut schemas.answers);
     let mut document = json!({
         "openapi": "3.1.0",
         "info": {
@@ -73,6 +74,7 @@ pub fn document() -> Value {
         "servers": [{ "url": "/", "description": "This gateway." }],
         "tags": Tag::ALL.map(|tag| json!({ "name": tag.name(), "description": tag.about() })),
         "paths": paths,
+        "webhooks": webhooks,
         "components": {
             "securitySchemes": Who::schemes(),
             "headers": parameters::components(),

@@ -11,6 +11,7 @@ mod operation;
 mod parameters;
 mod problems;
 mod types;
+mod webhooks;
 
 pub use document::document;
 pub use operation::{Operation, Tag, Who};

@@ -124,6 +124,11 @@ fn headers_of_answers() -> Vec<(&'static str, Value, &'static str)> {
         ("WWW-Authenticate", text(), "`Bearer`."),
         ("Allow", text(), "The methods of this address."),
         ("Accept-Ranges", text(), "`bytes`."),
+        (
+            "Content-Disposition",
+            text(),
+            "`attachment`, and what to call the file.",
+        ),
         ("Content-Range", text(), "Which part of the object this is."),
     ]
 }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix_web::http::header::RETRY_AFTER;
+use actix_web::http::header::{LOCATION, RETRY_AFTER};
 use actix_web::{HttpRequest, HttpResponse, web};
 use fencepost_domain::artifact_key;
 use fencepost_domain::ids::{OrgId, UploadId};
@@ -20,14 +20,17 @@ use super::readings::Read;
 use crate::http::auth::Buyer;
 use crate::http::blobs::refuse;
 use crate::http::body::{Fields, read_json};
+use crate::http::kept_uploads::upload_id;
 use crate::http::openapi::{Operation, Tag, Who};
 use crate::http::problem::{Problem, ProblemCode};
 use crate::http::state::AppState;
 
-/// How long the caller waits for a large file to be read before it is told to ask again.
-const PATIENCE: Duration = Duration::from_secs(20);
-/// How long the bucket has to say whether anything is there, before it is called away.
-const LOOK: Duration = Duration::from_secs(5);
+/// How long the caller waits for a large file to be read before it is told to ask again: no longer than
+/// a person who watches, and a proxy in between, gladly wait. The reading goes on meanwhile.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// How long the bucket has to say whether anything is there, before it is called away. Shorter, so that
+/// whoever asks hears of it.
+const LOOK: Duration = Duration::from_secs(2);
 
 /// Completing says nothing but that.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -67,8 +70,13 @@ pub(in crate::http) fn operation() -> Operation {
         .by(Who::Buyer)
         .takes(&Complete {})
         .answers::<CompletedUpload>(200, "What arrived.")
-        .answers::<UploadInReading>(202, "It is still being read: ask again.")
+        .answers::<UploadInReading>(
+            202,
+            "It is still being read: ask again. What becomes of it is kept for the next one who asks; \
+             once it is there, the upload at `Location` says so too.",
+        )
         .with_header("Retry-After")
+        .with_header("Location")
         .refuses(&[
             ProblemCode::NotFound,
             ProblemCode::UploadIncomplete,
@@ -86,8 +94,7 @@ async fn complete(
     payload: web::Payload,
 ) -> Result<HttpResponse, Problem> {
     Fields::of_body(read_json(&request, payload).await?)?.finish()?;
-    let id: Option<UploadId> = path.parse().ok().map(UploadId);
-    let id = id.ok_or_else(|| Problem::not_found("upload"))?;
+    let id = upload_id(&path)?;
     let upload = find(&state, buyer.org, id).await?;
     if let Some(stored) = upload.stored {
         return Ok(completed(id, stored));
@@ -99,7 +106,8 @@ async fn complete(
     match state.readings.join(id, PATIENCE, reading).await {
         Some(read) => Ok(completed(id, read?)),
         None => Ok(HttpResponse::Accepted()
-            .insert_header((RETRY_AFTER, "2"))
+            .insert_header((RETRY_AFTER, "1"))
+            .insert_header((LOCATION, format!("/v1/uploads/{id}")))
             .json(UploadInReading {
                 upload_id: id,
                 status: "reading",

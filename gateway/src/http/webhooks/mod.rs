@@ -11,6 +11,7 @@ mod view;
 use fencepost_domain::ids::{EndpointId, OutboxId};
 
 use super::openapi::Operation;
+use super::path_id::path_id;
 use super::problem::Problem;
 
 /// Every operation below `/v1/webhook-endpoints`.
@@ -29,14 +30,14 @@ pub(super) fn operations() -> Vec<Operation> {
     ]
 }
 
-/// The endpoint that an address names. What is no id is no endpoint.
+/// The endpoint that an address names.
 fn endpoint_id(text: &str) -> Result<EndpointId, Problem> {
-    text.parse().map_err(|_| no_endpoint())
+    path_id("webhook endpoint", text)
 }
 
 /// The event that an address names.
 fn event_id(text: &str) -> Result<OutboxId, Problem> {
-    text.parse().map_err(|_| no_delivery())
+    path_id("event", text)
 }
 
 fn no_endpoint() -> Problem {

@@ -13,6 +13,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use fencepost_domain::disposition::attachment;
 use futures_util::FutureExt as _;
 use http::{HeaderName, HeaderValue, Method};
 use object_store::aws::{AmazonS3, AmazonS3Builder};
@@ -140,7 +141,10 @@ impl Bucket {
             // Bytes of strangers: to be saved, never to be shown or run by a browser.
             options = options.with_query([
                 ("response-cache-control", "private, no-store"),
-                ("response-content-disposition", "attachment"),
+                (
+                    "response-content-disposition",
+                    &attachment(grant.file_name.as_deref()),
+                ),
                 ("response-content-type", "application/octet-stream"),
             ]);
         }

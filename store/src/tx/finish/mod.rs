@@ -132,6 +132,10 @@ async fn write(tx: &mut Tx, now: OffsetDateTime, ends: &[Finish]) -> Result<Writ
                 output_sha256 = decode(e.output ->> 'sha256', 'hex'),
                 output_size_bytes = (e.output ->> 'size_bytes')::bigint,
                 output_seconds = (e.output ->> 'seconds')::double precision,
+                -- the job is locked: no artifact comes any more
+                artifact_bytes = (select coalesce(sum(f.size_bytes), 0)::bigint
+                    from attempt_artifacts f
+                    where f.attempt_id = (e.output ->> 'attempt_id')::uuid),
                 ended_at = case when e.terminal then $2 end,
                 files_expire_at = case when e.terminal
                     then $2 + $4::bigint * interval '1 microsecond' end
@@ -140,7 +144,7 @@ async fn write(tx: &mut Tx, now: OffsetDateTime, ends: &[Finish]) -> Result<Writ
                 and (e.attempt_id is null
                     or e.attempt_id::uuid in (select id from ended))
             returning j.id, j.org_id, j.event_counter, j.status, j.failure_code, j.service,
-                j.output_size_bytes,
+                coalesce(j.output_size_bytes, 0) + j.artifact_bytes as stored_bytes,
                 j.webhook_endpoint_id,
                 e.terminal, e.event_id, e.provider_id, e.provider_micros, e.platform_micros,
                 e.released_micros, e.settled_micros
@@ -155,7 +159,7 @@ async fn write(tx: &mut Tx, now: OffsetDateTime, ends: &[Finish]) -> Result<Writ
                 open_jobs = o.open_jobs - s.jobs, stored_bytes = o.stored_bytes + s.bytes
             from (select org_id, sum(settled_micros)::bigint as settled,
                       sum(released_micros)::bigint as released, count(*) as jobs,
-                      coalesce(sum(output_size_bytes), 0)::bigint as bytes
+                      sum(stored_bytes)::bigint as bytes
                   from moved where terminal group by org_id) s
             where o.org_id = s.org_id and (select count(*) from accounts) > 0
         ), posted as (

@@ -172,7 +172,8 @@ async fn broken_accounts(conn: &mut PgConnection) -> Result<Vec<Broken>, sqlx::E
          from org_accounts o
              left join (select org_id, sum(size_bytes) as bytes from uploads
                  where deleted_at is null group by org_id) u on u.org_id = o.org_id
-             left join (select org_id, sum(output_size_bytes) as bytes from jobs
+             left join (select org_id,
+                     sum(coalesce(output_size_bytes, 0) + artifact_bytes) as bytes from jobs
                  where files_deleted_at is null group by org_id) j on j.org_id = o.org_id
          where o.stored_bytes <> coalesce(u.bytes, 0) + coalesce(j.bytes, 0)
          order by o.org_id limit 10)
