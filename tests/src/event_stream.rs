@@ -91,6 +91,7 @@ impl EventStream {
                 assert!(self.unread.is_empty(), "it ended within an event");
                 return None;
             };
+            crate::buyer::times_have_one_form(&chunk);
             self.unread.extend_from_slice(&chunk);
         }
     }

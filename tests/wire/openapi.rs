@@ -177,6 +177,13 @@ fn wrong_parameter(name: &str, schema: &Value) -> Vec<String> {
             .map(|value| format!("{name}={value}"))
             .to_vec(),
     };
+    let is_bound = ["enum", "format", "pattern"]
+        .iter()
+        .any(|rule| schema.get(rule).is_some());
+    if kind == "string" && !is_bound {
+        // Names between commas, of which there may be none.
+        wrong.retain(|query| !query.ends_with('='));
+    }
     let above = schema["maximum"]
         .as_i64()
         .map(|most| format!("{name}={}", most + 1));
@@ -206,7 +213,12 @@ async fn a_wrong_parameter_is_refused_by_its_own_name() {
         for parameter in parameters.filter(|parameter| parameter["in"] == "query") {
             let name = parameter["name"].as_str().expect("a name");
             for query in wrong_parameter(name, &parameter["schema"]) {
-                let (status, said) = buyer.get(&format!("{path}?{query}")).await;
+                let mut request =
+                    buyer.request(operation.method.clone(), &format!("{path}?{query}"));
+                if let Some((_, example)) = operation.body() {
+                    request = request.json(&example);
+                }
+                let (status, said) = answer(request.send().await.expect("it answers")).await;
                 assert_eq!(status, StatusCode::BAD_REQUEST, "{path}?{query}: {said}");
                 assert_eq!(said["field"], name, "{path}?{query}: {said}");
                 asked += 1;
