@@ -4,8 +4,9 @@
 //! touching their rows.
 //!
 //! Every path leads here (settle, fail, release, stop, expiry, return, cancel, deadline), with rows
-//! that are already locked and an [`Ending`] that the domain decided. The facts that were judged are
-//! repeated in the `WHERE`; fewer rows than were judged is an inconsistency.
+//! that are already locked and an [ending](fencepost_domain::ending::Ending) that the domain decided.
+//! The facts that were judged are repeated in the `WHERE`; fewer rows than were judged is an
+//! inconsistency.
 //!
 //! Locks: jobs and attempts are the caller's; the orgs' ledger accounts are taken here, by id.
 
