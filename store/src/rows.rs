@@ -390,3 +390,9 @@ impl PairRecord {
         })
     }
 }
+
+/// The status of a job as it is stored.
+pub(crate) fn job_status(label: &str) -> Result<JobStatus, StoreError> {
+    let unknown = || StoreError::inconsistent("jobs", format!("unknown status {label}"));
+    JobStatus::parse(label).ok_or_else(unknown)
+}

@@ -1,9 +1,9 @@
 //! A new version is rolled out: two gateways, one after the other, under work.
 
 use fencepost_domain::attempt::Phase;
-use fencepost_protocol::{GatewayFrame, LeaseOffer, close};
+use fencepost_protocol::{LeaseOffer, close};
 use fencepost_tests::agent_client::{Device, Session};
-use fencepost_tests::agent_frames::{commit, declared, progress, resumed};
+use fencepost_tests::agent_frames::{assert_won, commit, declared, progress, resumed};
 use fencepost_tests::{Site, TestGateway};
 
 const DEVICES: usize = 5;
@@ -73,10 +73,7 @@ async fn two_gateways_that_are_restarted_in_turn_under_twenty_live_attempts_lose
                 .session
                 .ask(commit(lease, &declared(lease, b"bytes")))
                 .await;
-            assert!(
-                matches!(answer, GatewayFrame::CommitOk { .. }),
-                "{answer:?}"
-            );
+            assert_won(&answer);
         }
     }
     let query = "select count(*) || ' attempts, ' || count(*) filter (where status = 'succeeded')

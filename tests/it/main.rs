@@ -26,6 +26,7 @@ mod news;
 mod one_reading;
 mod pairing;
 mod progress;
+mod quotas;
 mod races;
 mod renewals;
 mod replay;

@@ -23,7 +23,7 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_tungstenite::{WebSocketStream, client_async};
 
-use crate::agent_frames::{accept, declared, progress};
+use crate::agent_frames::{accept, declared, grant, progress};
 use crate::buyer::{answer, text};
 use crate::gateway::TestGateway;
 use crate::wait::PATIENCE;
@@ -380,6 +380,25 @@ impl Session {
         assert!(stored.status().is_success(), "{stored:?}");
         let output = declared(&offer, bytes);
         (offer, output)
+    }
+
+    /// Gets an object for an artifact and puts these bytes into it; gives its key.
+    pub async fn put_artifact(
+        &mut self,
+        gateway: &TestGateway,
+        offer: &LeaseOffer,
+        (name, bytes): (&str, &[u8]),
+    ) -> String {
+        let answer = self.ask(grant(offer, name, "put")).await;
+        let GatewayFrame::Granted {
+            url, object_key, ..
+        } = answer
+        else {
+            panic!("no grant: {answer:?}");
+        };
+        let put = gateway.put(&url, bytes).await;
+        assert_eq!(put.status(), StatusCode::CREATED);
+        object_key
     }
 }
 

@@ -3,8 +3,7 @@
 use fencepost_domain::attempt::Phase;
 use fencepost_domain::duration::LeaseDuration;
 use fencepost_domain::ids::EventId;
-use fencepost_protocol::{AgentFrame, LeaseOffer, OutputDeclaration};
-
+use fencepost_protocol::{AgentFrame, GatewayFrame, LeaseOffer, OutputDeclaration};
 use serde_json::json;
 
 use crate::agent_client::Welcome;
@@ -134,4 +133,13 @@ pub fn stopped(offer: &LeaseOffer) -> AgentFrame {
     AgentFrame::Stopped {
         lease: offer.lease(),
     }
+}
+
+/// Whether it says that this output is the job's; fails the test if not.
+#[track_caller]
+pub fn assert_won(answer: &GatewayFrame) {
+    assert!(
+        matches!(answer, GatewayFrame::CommitOk { .. }),
+        "{answer:?}"
+    );
 }

@@ -4,7 +4,9 @@ use fencepost_domain::attempt::Phase;
 use fencepost_protocol::{Code, Directive, GatewayFrame, LeaseOffer};
 use fencepost_tests::Site;
 use fencepost_tests::agent_client::Session;
-use fencepost_tests::agent_frames::{commit, declared, fail, grant, progress, release, stopped};
+use fencepost_tests::agent_frames::{
+    assert_won, commit, declared, fail, grant, progress, release, stopped,
+};
 use fencepost_tests::gateway::{ACCEPT, CREDIT, TTL};
 use reqwest::StatusCode;
 use serde_json::json;
@@ -172,10 +174,7 @@ async fn the_answer_to_a_commit_comes_before_the_next_offer() {
     );
     session.say(commit(&offer, &output)).await;
     let answer = session.hear().await.frame;
-    assert!(
-        matches!(answer, GatewayFrame::CommitOk { .. }),
-        "{answer:?}"
-    );
+    assert_won(&answer);
     assert_eq!(site.statuses(&first).await, "succeeded: succeeded");
     assert_eq!(session.offer().await.job_id.to_string(), second);
 }

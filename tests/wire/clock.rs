@@ -5,7 +5,9 @@ use std::time::Duration;
 use fencepost_domain::attempt::Phase;
 use fencepost_protocol::{AgentFrame, Code, Directive, Disposition, GatewayFrame};
 use fencepost_tests::Site;
-use fencepost_tests::agent_frames::{accept, commit, declared, fail, progress, release, resumed};
+use fencepost_tests::agent_frames::{
+    accept, assert_won, commit, declared, fail, progress, release, resumed,
+};
 use fencepost_tests::buyer::{film, transcode};
 use fencepost_tests::gateway::{TTL, TestGateway};
 use fencepost_tests::stand_ins::real_time_ffmpeg;
@@ -115,10 +117,7 @@ async fn while_the_clock_is_behind_every_frame_of_a_holder_is_told_to_wait_and_c
     let stored = gateway.put(&offer.output.url, b"bytes").await;
     assert_eq!(stored.status(), StatusCode::CREATED);
     let answer = session.ask(commit(&lease, &output)).await;
-    assert!(
-        matches!(answer, GatewayFrame::CommitOk { .. }),
-        "{answer:?}"
-    );
+    assert_won(&answer);
     assert_eq!(site.statuses(&job).await, "succeeded: succeeded");
 }
 
@@ -204,10 +203,7 @@ async fn a_clock_that_leaps_two_years_ahead_and_back_takes_neither_mark_nor_devi
     site.becomes(&job, "queued: lost").await;
     let (offer, output) = session.lease_and_upload(&gateway, b"bytes").await;
     let answer = session.ask(commit(&offer, &output)).await;
-    assert!(
-        matches!(answer, GatewayFrame::CommitOk { .. }),
-        "{answer:?}"
-    );
+    assert_won(&answer);
     // The same credential is good for another session.
     device.connect(&gateway).await;
 }

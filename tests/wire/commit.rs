@@ -5,7 +5,7 @@ use fencepost_domain::commit_token::{CommitToken, TOKEN_BYTES};
 use fencepost_domain::ids::JobId;
 use fencepost_protocol::{Code, GatewayFrame};
 use fencepost_tests::Site;
-use fencepost_tests::agent_frames::{accept, commit, declared, progress};
+use fencepost_tests::agent_frames::{accept, assert_won, commit, declared, progress};
 use fencepost_tests::buyer::clip;
 use fencepost_tests::gateway::TTL;
 use reqwest::StatusCode;
@@ -58,10 +58,7 @@ async fn a_commit_that_differs_in_any_identity_is_refused_and_changes_nothing() 
     assert_eq!(site.rows().await, before);
 
     let answer = session.ask(commit(&offer, &output)).await;
-    assert!(
-        matches!(answer, GatewayFrame::CommitOk { .. }),
-        "{answer:?}"
-    );
+    assert_won(&answer);
 }
 
 #[tokio::test]
@@ -164,10 +161,7 @@ async fn bytes_that_are_sent_again_after_the_commit_change_nothing_that_is_serve
     let mut session = site.device(&gateway, "mac").await.connect(&gateway).await;
     let (offer, output) = session.lease_and_upload(&gateway, b"the right bytes").await;
     let answer = session.ask(commit(&offer, &output)).await;
-    assert!(
-        matches!(answer, GatewayFrame::CommitOk { .. }),
-        "{answer:?}"
-    );
+    assert_won(&answer);
     let again = gateway.put(&offer.output.url, b"other bytes").await;
     assert_eq!(again.status(), StatusCode::CONFLICT);
     // And if the object were changed all the same, behind the gateway's back:
@@ -195,9 +189,6 @@ async fn everything_said_in_one_breath_takes_effect_in_order() {
     let answer = session
         .ask(commit(&offer, &declared(&offer, b"bytes")))
         .await;
-    assert!(
-        matches!(answer, GatewayFrame::CommitOk { .. }),
-        "{answer:?}"
-    );
+    assert_won(&answer);
     assert_eq!(site.statuses(&job).await, "succeeded: succeeded");
 }

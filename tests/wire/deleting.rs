@@ -3,7 +3,8 @@
 use fencepost_domain::attempt::Phase;
 use fencepost_domain::ids::EventId;
 use fencepost_protocol::{AgentFrame, GatewayFrame};
-use fencepost_tests::agent_frames::{artifact, commit, event, fail, grant};
+use fencepost_tests::agent_client::Session;
+use fencepost_tests::agent_frames::{artifact, commit, event, fail};
 use fencepost_tests::buyer::{Buyer, answer, text};
 use fencepost_tests::gateway::CREDIT;
 use fencepost_tests::{Site, TestGateway};
@@ -55,8 +56,8 @@ fn order() -> Value {
     })
 }
 
-/// A job about which a Mac said all that it can say, and then failed.
-async fn failed(site: &Site, gateway: &TestGateway, job: &str) {
+/// A job about which a Mac said all that it can say, and then failed; the Mac, and what it recorded.
+async fn failed(site: &Site, gateway: &TestGateway, job: &str) -> (Session, AgentFrame) {
     let mut mac = site.device(gateway, "mac").await.connect(gateway).await;
     let offer = mac.lease_in(Phase::Running).await;
     assert_eq!(offer.job_id.to_string(), job);
@@ -71,12 +72,13 @@ async fn failed(site: &Site, gateway: &TestGateway, job: &str) {
     if let AgentFrame::Event { payload, .. } = &mut happened {
         *payload = json!({ "stderr": WORD });
     }
-    mac.ask(happened).await;
+    mac.ask(happened.clone()).await;
     let mut over = fail(&offer, "runner_failed");
     if let AgentFrame::Fail { message, .. } = &mut over {
         WORD.clone_into(message);
     }
     mac.ask(over).await;
+    (mac, happened)
 }
 
 #[tokio::test]
@@ -92,7 +94,7 @@ async fn a_deleted_job_is_gone_with_every_word_of_it_and_its_key_makes_no_new_on
         StatusCode::CONFLICT,
         "it is queued"
     );
-    failed(&site, &gateway, &job).await;
+    let (mut mac, happened) = failed(&site, &gateway, &job).await;
     buyer.until(&job, "failed").await;
     let said = tables_with(&site, WORD).await;
     assert!(said.len() >= 3, "{said:?}");
@@ -115,6 +117,13 @@ async fn a_deleted_job_is_gone_with_every_word_of_it_and_its_key_makes_no_new_on
         let listed = buyer.get(&format!("/v1/jobs{filter}")).await.1;
         assert_eq!(listed["jobs"], json!([]), "{filter}");
     }
+    // The Mac, whose answer was lost, says again what it recorded; it learns nothing else.
+    let again = mac.ask(happened).await;
+    assert!(
+        matches!(again, GatewayFrame::EventOk { replayed: true, .. }),
+        "{again:?}"
+    );
+    assert_eq!(tables_with(&site, WORD).await, Vec::<String>::new());
     // Its money has moved, and is seen to have.
     let journal = buyer.get("/v1/journal").await.1;
     let of_job = journal["postings"].as_array().expect("postings");
@@ -137,21 +146,9 @@ async fn a_deleted_job_leaves_no_file_and_artifacts_count_as_long_as_they_are_ke
     let job = buyer.submit_noop().await;
     let mut mac = site.device(&gateway, "mac").await.connect(&gateway).await;
     let (offer, output) = mac.lease_and_upload(&gateway, b"bytes").await;
-    let granted = mac.ask(grant(&offer, "encoder.log", "put")).await;
-    let GatewayFrame::Granted {
-        url, object_key, ..
-    } = granted
-    else {
-        panic!("{granted:?}");
-    };
-    gateway.put(&url, b"all went well").await;
-    mac.ask(artifact(
-        &offer,
-        "encoder.log",
-        &object_key,
-        b"all went well",
-    ))
-    .await;
+    let log = ("encoder.log", &b"all went well"[..]);
+    let key = mac.put_artifact(&gateway, &offer, log).await;
+    mac.ask(artifact(&offer, log.0, &key, log.1)).await;
     let stored = async || {
         let stored = "select sum(stored_bytes) from org_accounts";
         site.db.text(stored).await
@@ -159,10 +156,8 @@ async fn a_deleted_job_leaves_no_file_and_artifacts_count_as_long_as_they_are_ke
     assert_eq!(stored().await, "0", "not before it is anybody's");
     mac.ask(commit(&offer, &output)).await;
     buyer.until(&job, "succeeded").await;
-    assert_eq!(
-        stored().await,
-        (b"bytes".len() + b"all went well".len()).to_string()
-    );
+    let both = (b"bytes".len() + log.1.len()).to_string();
+    assert_eq!(stored().await, both);
     // It is called by its own name when it is saved.
     let artifacts = buyer.get(&format!("/v1/jobs/{job}/artifacts")).await.1;
     let url = text(&artifacts["artifacts"][0]["url"]);

@@ -4,7 +4,7 @@ use fencepost_domain::attempt::Phase;
 use fencepost_protocol::{Code, GatewayFrame, MAX_MESSAGE_BYTES, close};
 use fencepost_tests::Site;
 use fencepost_tests::agent_client::Session;
-use fencepost_tests::agent_frames::{commit, resumed};
+use fencepost_tests::agent_frames::{assert_won, commit, resumed};
 use fencepost_tests::wait::until;
 use serde_json::json;
 use tokio_tungstenite::tungstenite::Message;
@@ -71,10 +71,7 @@ async fn a_message_over_the_limit_closes_with_1009_and_the_lease_lives_on() {
         offer = resumed(&offer, &welcome);
     }
     let answer = session.ask(commit(&offer, &output)).await;
-    assert!(
-        matches!(answer, GatewayFrame::CommitOk { .. }),
-        "{answer:?}"
-    );
+    assert_won(&answer);
     assert_eq!(site.statuses(&job).await, "succeeded: succeeded");
 }
 
@@ -146,10 +143,7 @@ async fn a_peer_that_stops_reading_is_closed_and_keeps_what_it_holds() {
     let welcome = session.hello(&[&offer]).await;
     let offer = resumed(&offer, &welcome);
     let answer = session.ask(commit(&offer, &output)).await;
-    assert!(
-        matches!(answer, GatewayFrame::CommitOk { .. }),
-        "{answer:?}"
-    );
+    assert_won(&answer);
     buyer.until(&job, "succeeded").await;
     let next = buyer.submit_noop().await;
     let offer = session.lease_in(Phase::Running).await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use fencepost_domain::attempt::Phase;
 use fencepost_protocol::{Code, GatewayFrame, close};
 use fencepost_tests::Site;
-use fencepost_tests::agent_frames::{accept, commit, declared, progress, resumed};
+use fencepost_tests::agent_frames::{accept, assert_won, commit, declared, progress, resumed};
 use fencepost_tests::buyer::clip;
 use fencepost_tests::gateway::{ACCEPT, TTL};
 use fencepost_tests::processes::Process;
@@ -64,10 +64,7 @@ async fn an_end_that_another_gateway_settles_frees_the_slot() {
         let answer = session
             .ask(commit(&offer, &declared(&offer, b"bytes")))
             .await;
-        assert!(
-            matches!(answer, GatewayFrame::CommitOk { .. }),
-            "{answer:?}"
-        );
+        assert_won(&answer);
     }
 }
 
@@ -85,10 +82,7 @@ async fn a_session_at_another_gateway_supersedes_and_resumes() {
     let answer = new.ask(commit(&offer, &output)).await;
     assert_eq!(refused(&answer), Code::CommitConflict);
     let answer = new.ask(commit(&lease, &output)).await;
-    assert!(
-        matches!(answer, GatewayFrame::CommitOk { .. }),
-        "{answer:?}"
-    );
+    assert_won(&answer);
     assert_eq!(site.statuses(&job).await, "succeeded: succeeded");
     // Links that one signed are good at the other.
     assert_eq!(site.buyer(&there).download(&job).await, b"bytes");
@@ -121,10 +115,7 @@ async fn a_gateway_that_is_told_to_stop_loses_no_attempt() {
         let answer = session
             .ask(commit(&lease, &declared(&lease, b"bytes")))
             .await;
-        assert!(
-            matches!(answer, GatewayFrame::CommitOk { .. }),
-            "{answer:?}"
-        );
+        assert_won(&answer);
         assert_eq!(site.statuses(&job).await, "succeeded: succeeded");
     }
 }
@@ -206,10 +197,7 @@ async fn a_killed_gateway_leaves_leases_that_go_on_elsewhere() {
     let mut session = device.dial(&gateway).await;
     let lease = resumed(&offer, &session.hello(&[&offer]).await);
     let answer = session.ask(commit(&lease, &output)).await;
-    assert!(
-        matches!(answer, GatewayFrame::CommitOk { .. }),
-        "{answer:?}"
-    );
+    assert_won(&answer);
     assert_eq!(site.statuses(&job).await, "succeeded: succeeded");
 }
 

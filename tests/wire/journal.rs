@@ -2,11 +2,12 @@
 
 use fencepost_domain::attempt::Phase;
 use fencepost_domain::ids::EventId;
-use fencepost_protocol::{AgentFrame, Code, Disposition, GatewayFrame, LeaseOffer};
-use fencepost_tests::agent_client::Session;
-use fencepost_tests::agent_frames::{artifact, commit, event, fail, grant, progress, resumed};
+use fencepost_protocol::{AgentFrame, Code, Disposition, GatewayFrame};
+use fencepost_tests::Site;
+use fencepost_tests::agent_frames::{
+    artifact, assert_won, commit, event, fail, grant, progress, resumed,
+};
 use fencepost_tests::gateway::TTL;
-use fencepost_tests::{Site, TestGateway};
 use reqwest::StatusCode;
 use serde_json::json;
 
@@ -25,25 +26,6 @@ fn stored(frame: &GatewayFrame) -> (bool, bool) {
         } => (*replayed, *lease_live),
         other => panic!("not stored: {other:?}"),
     }
-}
-
-/// An object for an artifact, with these bytes in it.
-async fn upload(
-    session: &mut Session,
-    gateway: &TestGateway,
-    offer: &LeaseOffer,
-    name: &str,
-    bytes: &[u8],
-) -> String {
-    let GatewayFrame::Granted {
-        url, object_key, ..
-    } = session.ask(grant(offer, name, "put")).await
-    else {
-        panic!("no grant");
-    };
-    let put = gateway.put(&url, bytes).await;
-    assert_eq!(put.status(), StatusCode::CREATED);
-    object_key
 }
 
 #[tokio::test]
@@ -94,15 +76,14 @@ async fn events_and_artifacts_are_stored_repeated_and_shown_to_the_buyer() {
     let id = EventId::new();
     assert_eq!(stored(&mac.ask(event(&offer, id, 0)).await), (false, true));
     assert_eq!(stored(&mac.ask(event(&offer, id, 0)).await), (true, true));
-    let key = upload(&mut mac, &gateway, &offer, "encoder.log", b"all went well").await;
+    let key = mac
+        .put_artifact(&gateway, &offer, ("encoder.log", b"all went well"))
+        .await;
     let named = || artifact(&offer, "encoder.log", &key, b"all went well");
     assert_eq!(stored(&mac.ask(named()).await), (false, true));
     assert_eq!(stored(&mac.ask(named()).await), (true, true));
     let committed = mac.ask(commit(&offer, &output)).await;
-    assert!(
-        matches!(committed, GatewayFrame::CommitOk { .. }),
-        "{committed:?}"
-    );
+    assert_won(&committed);
     assert_eq!(stored(&mac.ask(event(&offer, id, 0)).await), (true, false));
     assert_eq!(stored(&mac.ask(named()).await), (true, false));
 
@@ -142,7 +123,7 @@ async fn a_conflict_is_said_with_its_code_and_what_to_do_about_it() {
     let offer = mac.lease_in(Phase::Running).await;
     let id = EventId::new();
     mac.ask(event(&offer, id, 0)).await;
-    let key = upload(&mut mac, &gateway, &offer, "a.log", b"a").await;
+    let key = mac.put_artifact(&gateway, &offer, ("a.log", b"a")).await;
     mac.ask(artifact(&offer, "a.log", &key, b"a")).await;
     let mut stranger = offer.clone();
     stranger.lease_epoch += 1;

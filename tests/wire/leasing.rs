@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fencepost_protocol::{Code, GatewayFrame};
 use fencepost_tests::Site;
-use fencepost_tests::agent_frames::{accept, commit, decline};
+use fencepost_tests::agent_frames::{accept, assert_won, commit, decline};
 use fencepost_tests::gateway::ACCEPT;
 use fencepost_tests::wait::until;
 use serde_json::json;
@@ -125,10 +125,7 @@ async fn a_declined_offer_is_free_and_goes_to_somebody_else() {
     let (offer, output) = cool.lease_and_upload(&gateway, b"bytes").await;
     assert_eq!(offer.attempt_number, 2);
     let answer = cool.ask(commit(&offer, &output)).await;
-    assert!(
-        matches!(answer, GatewayFrame::CommitOk { .. }),
-        "{answer:?}"
-    );
+    assert_won(&answer);
 }
 
 #[tokio::test]

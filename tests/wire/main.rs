@@ -46,6 +46,7 @@ mod terminal;
 mod verification;
 mod webhook_endpoints;
 mod webhook_library;
+mod webhook_retries;
 mod webhooks;
 mod zones;
 

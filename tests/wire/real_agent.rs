@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use fencepost_domain::attempt::Phase;
-use fencepost_protocol::GatewayFrame;
 use fencepost_tests::Site;
-use fencepost_tests::agent_frames::{commit, declared, progress};
+use fencepost_tests::agent_frames::{assert_won, commit, declared, progress};
 use fencepost_tests::agent_process::AgentProcess;
 use fencepost_tests::buyer::{clip, film, transcode};
 use fencepost_tests::gateway::TTL;
@@ -93,10 +92,7 @@ async fn a_real_agent_that_froze_learns_that_it_lost_and_sends_nothing() {
     let (offer, output) = other.lease_and_upload(&gateway, clip().await).await;
     assert_eq!(offer.attempt_number, 2);
     let answer = other.ask(commit(&offer, &output)).await;
-    assert!(
-        matches!(answer, GatewayFrame::CommitOk { .. }),
-        "{answer:?}"
-    );
+    assert_won(&answer);
     agent.process().signal_tree(Signal::CONT);
     agent.is_idle().await;
     assert_eq!(site.statuses(&job).await, "succeeded: lost, succeeded");
@@ -137,10 +133,7 @@ async fn an_upload_that_goes_on_after_its_lease_was_lost_is_never_served() {
     let answer = other
         .ask(commit(&offer, &declared(&offer, clip().await)))
         .await;
-    assert!(
-        matches!(answer, GatewayFrame::CommitOk { .. }),
-        "{answer:?}"
-    );
+    assert_won(&answer);
     assert_eq!(site.statuses(&job).await, "succeeded: lost, succeeded");
     assert_eq!(buyer.download(&job).await, clip().await);
 }

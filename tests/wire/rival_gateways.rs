@@ -7,7 +7,7 @@ use fencepost_domain::ids::{EventId, RequestId};
 use fencepost_protocol::{Code, GatewayFrame};
 use fencepost_tests::Site;
 use fencepost_tests::agent_client::Session;
-use fencepost_tests::agent_frames::{commit, declared, event, fail, progress, resumed};
+use fencepost_tests::agent_frames::{assert_won, commit, declared, event, fail, progress, resumed};
 use fencepost_tests::gateway::{TTL, hex_sha256};
 use fencepost_tests::wait::until;
 use fencepost_tests::worker::{Worker, about, output, path, with_secret};
@@ -87,7 +87,7 @@ async fn a_commit_and_a_hello_at_two_gateways_leave_one_pair_that_can_publish() 
             current.lease_epoch = lease.lease_epoch;
             current.commit_token = lease.commit_token.clone();
             let answer = new.ask(commit(&current, &output)).await;
-            assert!(is_won(&answer), "{answer:?}");
+            assert_won(&answer);
         } else {
             assert_eq!(recorded.len(), 1, "neither resumed nor recorded");
             buyer.until(&job, "succeeded").await;
@@ -139,7 +139,7 @@ async fn one_hello_said_at_two_gateways_at_once_leaves_one_secret_that_works() {
         }
         assert_eq!(site.rows().await, before);
         let answer = second.ask(commit(&newest, &output)).await;
-        assert!(is_won(&answer), "{answer:?}");
+        assert_won(&answer);
         assert_eq!(site.statuses(&job).await, "succeeded: succeeded");
         drop(second);
         session = device.connect(&gateways[0]).await;
@@ -191,7 +191,7 @@ async fn a_gateway_that_wakes_up_after_the_lease_has_gone_elsewhere_changes_noth
     .await;
     assert_eq!(site.rows().await, before);
     let answer = quick.ask(commit(&won, &won_output)).await;
-    assert!(is_won(&answer), "{answer:?}");
+    assert_won(&answer);
     assert_eq!(buyer.download(&job).await, b"of the second");
 }
 
@@ -206,7 +206,7 @@ async fn an_upload_that_outlasts_its_commit_at_another_gateway_is_never_put_in_p
     let link = &offer.output.url;
     let upload = HalfSent::begin(there.port(), link, 10, b"evil ").await;
     let answer = session.ask(commit(&offer, &output)).await;
-    assert!(is_won(&answer), "{answer:?}");
+    assert_won(&answer);
     assert!(upload.end(b"bytes").await.contains("409"));
     assert_eq!(buyer.download(&job).await, b"good bytes");
     let uploaded = std::fs::read(site.object(&offer.output.object_key));

@@ -1,7 +1,7 @@
 //! Objects in a bucket: bytes go past the gateway, and only what was verified is served.
 
 use fencepost_protocol::GatewayFrame;
-use fencepost_tests::agent_frames::commit;
+use fencepost_tests::agent_frames::{assert_won, commit};
 use fencepost_tests::buyer::{clip, film, text, transcode};
 use fencepost_tests::gateway::hex_sha256;
 use fencepost_tests::processes::Process;
@@ -44,10 +44,7 @@ async fn what_is_written_after_the_commit_is_never_served() {
     let mut session = site.device(&gateway, "mac").await.connect(&gateway).await;
     let (offer, output) = session.lease_and_upload(&gateway, b"verified").await;
     let answer = session.ask(commit(&offer, &output)).await;
-    assert!(
-        matches!(answer, GatewayFrame::CommitOk { .. }),
-        "{answer:?}"
-    );
+    assert_won(&answer);
     // Nobody can take the link back.
     let again = gateway.put(&offer.output.url, b"swapped!").await;
     assert!(again.status().is_success());
@@ -178,10 +175,7 @@ async fn the_object_of_a_lost_attempt_is_never_an_answer() {
     );
     let right = fencepost_tests::agent_frames::declared(&offer, clip().await);
     let answer = other.ask(commit(&offer, &right)).await;
-    assert!(
-        matches!(answer, GatewayFrame::CommitOk { .. }),
-        "{answer:?}"
-    );
+    assert_won(&answer);
     assert_eq!(buyer.download(&job).await, clip().await);
     let still = std::fs::read(site.object(&lost.output.object_key));
     assert_eq!(still.expect("nobody deleted it yet"), b"lost");

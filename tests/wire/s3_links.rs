@@ -6,7 +6,7 @@ use std::time::Duration;
 use fencepost_domain::attempt::Phase;
 use fencepost_protocol::{Code, GatewayFrame};
 use fencepost_store::artifacts::{Bucket as OwnBucket, checksum_header};
-use fencepost_tests::agent_frames::{commit, declared};
+use fencepost_tests::agent_frames::{assert_won, commit, declared};
 use fencepost_tests::buyer::{Buyer, film, transcode};
 use fencepost_tests::{Bucket, Site};
 use reqwest::header::DATE;
@@ -39,10 +39,7 @@ async fn what_an_agent_writes_while_it_is_verified_is_never_served() {
         held.let_go();
         let answer = session.answer(asked).await.frame;
         if is_good {
-            assert!(
-                matches!(answer, GatewayFrame::CommitOk { .. }),
-                "{answer:?}"
-            );
+            assert_won(&answer);
             for _ in 0..2 {
                 assert_eq!(buyer.download(&job).await, VERIFIED);
                 // The link is good for a quarter of an hour.
@@ -365,10 +362,7 @@ async fn a_link_that_is_over_is_not_what_a_commit_is_judged_by() {
     let late = gateway.put(&offer.output.url, SWAPPED).await;
     assert_eq!(late.status(), StatusCode::FORBIDDEN);
     let answer = session.ask(commit(&offer, &output)).await;
-    assert!(
-        matches!(answer, GatewayFrame::CommitOk { .. }),
-        "{answer:?}"
-    );
+    assert_won(&answer);
     assert_eq!(site.statuses(&job).await, "succeeded: succeeded");
     assert_eq!(output, declared(&offer, VERIFIED));
 }

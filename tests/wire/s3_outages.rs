@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fencepost_domain::attempt::Phase;
 use fencepost_protocol::{Code, GatewayFrame};
-use fencepost_tests::agent_frames::{commit, declared};
+use fencepost_tests::agent_frames::{assert_won, commit, declared};
 use fencepost_tests::buyer::{Buyer, film, text, transcode};
 use fencepost_tests::gateway::hex_sha256;
 use fencepost_tests::wait::{PATIENCE, until, until_some};
@@ -138,10 +138,7 @@ async fn half_a_part_is_no_part_and_costs_one_attempt_only_if_it_is_committed_so
         }
         let answer = session.ask(commit(&offer, &declared(&offer, &bytes))).await;
         if is_mended {
-            assert!(
-                matches!(answer, GatewayFrame::CommitOk { .. }),
-                "{answer:?}"
-            );
+            assert_won(&answer);
             continue;
         }
         let GatewayFrame::CommitRejected { code, .. } = answer else {
@@ -178,10 +175,7 @@ async fn a_whole_file_of_an_agent_that_was_cut_off_can_be_sent_again_under_the_s
             .is_success()
     );
     let answer = session.ask(commit(&offer, &declared(&offer, &bytes))).await;
-    assert!(
-        matches!(answer, GatewayFrame::CommitOk { .. }),
-        "{answer:?}"
-    );
+    assert_won(&answer);
     assert_eq!(buyer.job(&job).await["charged_attempts"], 0);
     assert_eq!(buyer.download(&job).await, bytes);
 }
@@ -251,10 +245,7 @@ async fn a_bucket_that_is_away_for_minutes_of_pick_ups_costs_no_attempt() {
     bucket.come_back().await;
     site.pass(Duration::from_secs(80)).await;
     let answer = session.answer(asked).await.frame;
-    assert!(
-        matches!(answer, GatewayFrame::CommitOk { .. }),
-        "{answer:?}"
-    );
+    assert_won(&answer);
     assert_eq!(site.statuses(&job).await, "succeeded: succeeded");
     assert_eq!(buyer.job(&job).await["charged_attempts"], 0);
     assert_eq!(hex_sha256(&buyer.download(&job).await), hex_sha256(&bytes));

@@ -6,7 +6,7 @@ use fencepost_domain::attempt::Phase;
 use fencepost_protocol::{AgentFrame, Code, GatewayFrame, LeaseOffer, PartLinks};
 use fencepost_store::artifacts::{ArtifactStore, Bucket as OwnBucket};
 use fencepost_tests::agent_client::Session;
-use fencepost_tests::agent_frames::{commit, declared};
+use fencepost_tests::agent_frames::{assert_won, commit, declared};
 use fencepost_tests::buyer::{clip, film, text, transcode};
 use fencepost_tests::gateway::hex_sha256;
 use fencepost_tests::wait::until;
@@ -88,10 +88,7 @@ async fn parts_become_an_object_only_when_they_are_committed() {
     // The answer to the completion is lost.
     bucket.inside.lose_completions(1);
     let answer = session.ask(commit(&offer, &declared(&offer, &bytes))).await;
-    assert!(
-        matches!(answer, GatewayFrame::CommitOk { .. }),
-        "{answer:?}"
-    );
+    assert_won(&answer);
     assert_eq!(hex_sha256(&buyer.download(&job).await), hex_sha256(&bytes));
     assert_eq!(bucket.inside.unfinished(), 0);
 }
@@ -158,10 +155,7 @@ async fn what_loses_is_cleared_away_twice_and_what_won_stays() {
     let mut session = site.device(&gateway, "mac").await.connect(&gateway).await;
     let (offer, output) = session.lease_and_upload(&gateway, clip().await).await;
     let answer = session.ask(commit(&offer, &output)).await;
-    assert!(
-        matches!(answer, GatewayFrame::CommitOk { .. }),
-        "{answer:?}"
-    );
+    assert_won(&answer);
     let late = "comes after the first pass";
     for pass in 0..2 {
         assert!(
@@ -218,10 +212,7 @@ async fn a_bucket_that_is_away_for_a_while_costs_no_attempt() {
     assert_eq!(site.statuses(&job).await, "verifying: committing");
     bucket.come_back().await;
     let answer = session.answer(asked).await.frame;
-    assert!(
-        matches!(answer, GatewayFrame::CommitOk { .. }),
-        "{answer:?}"
-    );
+    assert_won(&answer);
     assert_eq!(buyer.download(&job).await, b"whole");
     session.cut().await;
 

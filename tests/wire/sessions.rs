@@ -6,7 +6,7 @@ use fencepost_protocol::{AgentFrame, Code, GatewayFrame, close};
 use fencepost_tests::Site;
 use fencepost_tests::agent_client::Device;
 use fencepost_tests::agent_frames::{
-    accept, commit, declared, decline, fail, progress, release, resumed,
+    accept, assert_won, commit, declared, decline, fail, progress, release, resumed,
 };
 use fencepost_tests::wait::until;
 use reqwest::StatusCode;
@@ -123,10 +123,7 @@ async fn a_lease_goes_on_in_the_next_session_under_a_new_epoch_and_secret() {
     }
     assert_eq!(site.rows().await, before);
     let answer = session.ask(commit(&new, &output)).await;
-    assert!(
-        matches!(answer, GatewayFrame::CommitOk { .. }),
-        "{answer:?}"
-    );
+    assert_won(&answer);
     assert_eq!(site.statuses(&job).await, "succeeded: succeeded");
 }
 
@@ -250,10 +247,7 @@ async fn nothing_that_a_disabled_device_sends_before_its_socket_closes_counts() 
     let (won, won_output) = session.lease_and_upload(&gateway, b"in time").await;
     let (offer, output) = session.lease_and_upload(&gateway, b"too late").await;
     let in_time = session.ask(commit(&won, &won_output)).await;
-    assert!(
-        matches!(in_time, GatewayFrame::CommitOk { .. }),
-        "{in_time:?}"
-    );
+    assert_won(&in_time);
     let device = session.device.id;
     let ended = site.store.disable_device(device, None).await.unwrap();
     assert_eq!(ended.unwrap().len(), 1);
@@ -360,10 +354,7 @@ async fn a_draining_agent_gets_nothing_new_and_finishes_what_it_holds() {
     let answer = session
         .ask(commit(&offer, &declared(&offer, b"bytes")))
         .await;
-    assert!(
-        matches!(answer, GatewayFrame::CommitOk { .. }),
-        "{answer:?}"
-    );
+    assert_won(&answer);
     assert_eq!(site.statuses(&first).await, "succeeded: succeeded");
     assert_eq!(site.statuses(&second).await, "queued: none");
 }

@@ -4,7 +4,7 @@ use fencepost_domain::attempt::Phase;
 use fencepost_protocol::{AgentFrame, GatewayFrame, LeaseOffer};
 use fencepost_tests::agent_client::{Device, Session, Welcome};
 use fencepost_tests::agent_frames::{
-    accept, commit, declared, decline, fail, progress, release, resumed, stopped,
+    accept, assert_won, commit, declared, decline, fail, progress, release, resumed, stopped,
 };
 use fencepost_tests::buyer::Buyer;
 use fencepost_tests::gateway::{ACCEPT, TTL};
@@ -63,10 +63,7 @@ impl Bench<'_> {
         let (offer, output) = self.session.lease_and_upload(self.gateway, b"bytes").await;
         assert_eq!(offer.job_id.to_string(), job);
         let answer = self.session.ask(commit(&offer, &output)).await;
-        assert!(
-            matches!(answer, GatewayFrame::CommitOk { .. }),
-            "{answer:?}"
-        );
+        assert_won(&answer);
     }
 
     async fn end(&mut self, ending: Ending) {

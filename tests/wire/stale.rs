@@ -7,7 +7,7 @@ use fencepost_domain::ids::EventId;
 use fencepost_protocol::{Code, GatewayFrame};
 use fencepost_tests::Site;
 use fencepost_tests::agent_frames::{
-    accept, artifact, commit, event, fail, grant, progress, release, stopped,
+    accept, artifact, assert_won, commit, event, fail, grant, progress, release, stopped,
 };
 use fencepost_tests::gateway::TTL;
 use reqwest::StatusCode;
@@ -77,10 +77,7 @@ async fn nothing_that_a_lost_attempt_says_or_sends_changes_anything() {
     );
     let output = fencepost_tests::agent_frames::declared(&won, b"of the second");
     let answer = quick.ask(commit(&won, &output)).await;
-    assert!(
-        matches!(answer, GatewayFrame::CommitOk { .. }),
-        "{answer:?}"
-    );
+    assert_won(&answer);
 
     let before = site.rows().await;
     for (frame, code) in last_words() {
@@ -112,9 +109,6 @@ async fn the_same_device_may_win_what_it_lost_but_only_under_its_new_lease() {
         "{answer:?}"
     );
     let answer = session.ask(commit(&second, &second_output)).await;
-    assert!(
-        matches!(answer, GatewayFrame::CommitOk { .. }),
-        "{answer:?}"
-    );
+    assert_won(&answer);
     assert_eq!(buyer.download(&job).await, b"second");
 }

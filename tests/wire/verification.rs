@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use fencepost_domain::attempt::Phase;
 use fencepost_protocol::{Code, GatewayFrame};
-use fencepost_tests::Site;
-use fencepost_tests::agent_frames::{commit, declared, fail, progress, release};
+use fencepost_tests::agent_frames::{assert_won, commit, declared, fail, progress, release};
 use fencepost_tests::buyer::clip;
 use fencepost_tests::gateway::{CREDIT, HELD, TTL};
 use fencepost_tests::stand_ins::HeldFfmpeg;
 use fencepost_tests::wait::until;
+use fencepost_tests::{Site, TestGateway};
 use reqwest::StatusCode;
 
 use crate::refused;
@@ -19,6 +19,14 @@ fn rejected(frame: &GatewayFrame) -> Code {
         GatewayFrame::CommitRejected { code, .. } => *code,
         other => panic!("not rejected: {other:?}"),
     }
+}
+
+/// A gateway that checks nothing until its FFmpeg is let go.
+async fn held_back(site: &Site) -> (HeldFfmpeg, TestGateway) {
+    let ffmpeg = HeldFfmpeg::in_folder(site.folder.path()).await;
+    let settings = [("verifier.ffmpeg", ffmpeg.path())];
+    let gateway = site.gateway_with(&settings).await;
+    (ffmpeg, gateway)
 }
 
 #[tokio::test]
@@ -86,10 +94,7 @@ async fn an_output_that_cannot_be_read_for_a_while_is_read_later() {
     std::fs::write(&object, "bytes").unwrap();
     site.clock.advance(TTL).await;
     let answer = session.answer(request).await.frame;
-    assert!(
-        matches!(answer, GatewayFrame::CommitOk { .. }),
-        "{answer:?}"
-    );
+    assert_won(&answer);
     assert_eq!(site.statuses(&job).await, "succeeded: succeeded");
 }
 
@@ -126,10 +131,7 @@ async fn an_output_that_can_never_be_read_is_our_error_and_the_job_is_tried_agai
 #[tokio::test]
 async fn a_verification_longer_than_the_lease_still_wins_and_nobody_else_is_asked() {
     let site = Site::new().await;
-    let ffmpeg = HeldFfmpeg::in_folder(site.folder.path()).await;
-    let gateway = site
-        .gateway_with(&[("verifier.ffmpeg", ffmpeg.path())])
-        .await;
+    let (ffmpeg, gateway) = held_back(&site).await;
     let buyer = site.buyer(&gateway);
     let job = buyer.submit_transcode().await;
     let mut session = site.device(&gateway, "mac").await.connect(&gateway).await;
@@ -165,10 +167,7 @@ async fn a_verification_longer_than_the_lease_still_wins_and_nobody_else_is_aske
 
     ffmpeg.let_go();
     let answer = session.answer(request).await.frame;
-    assert!(
-        matches!(answer, GatewayFrame::CommitOk { .. }),
-        "{answer:?}"
-    );
+    assert_won(&answer);
     assert_eq!(site.statuses(&job).await, "succeeded: succeeded");
     assert_eq!(buyer.download(&job).await, clip().await);
 }
@@ -176,10 +175,7 @@ async fn a_verification_longer_than_the_lease_still_wins_and_nobody_else_is_aske
 #[tokio::test]
 async fn a_cancel_during_the_check_beats_a_good_output() {
     let site = Site::new().await;
-    let ffmpeg = HeldFfmpeg::in_folder(site.folder.path()).await;
-    let gateway = site
-        .gateway_with(&[("verifier.ffmpeg", ffmpeg.path())])
-        .await;
+    let (ffmpeg, gateway) = held_back(&site).await;
     let buyer = site.buyer(&gateway);
     let job = buyer.submit_transcode().await;
     let mut session = site.device(&gateway, "mac").await.connect(&gateway).await;
@@ -197,10 +193,7 @@ async fn a_cancel_during_the_check_beats_a_good_output() {
 #[tokio::test]
 async fn a_socket_that_is_cut_right_after_the_commit_costs_nothing() {
     let site = Site::new().await;
-    let ffmpeg = HeldFfmpeg::in_folder(site.folder.path()).await;
-    let gateway = site
-        .gateway_with(&[("verifier.ffmpeg", ffmpeg.path())])
-        .await;
+    let (ffmpeg, gateway) = held_back(&site).await;
     let buyer = site.buyer(&gateway);
     let job = buyer.submit_transcode().await;
     let device = site.device(&gateway, "mac").await;
@@ -237,10 +230,7 @@ async fn a_socket_that_is_cut_right_after_the_commit_costs_nothing() {
 #[tokio::test]
 async fn a_lease_that_is_taken_back_while_its_output_is_checked_is_answered_as_it_is_stored() {
     let site = Site::new().await;
-    let ffmpeg = HeldFfmpeg::in_folder(site.folder.path()).await;
-    let gateway = site
-        .gateway_with(&[("verifier.ffmpeg", ffmpeg.path())])
-        .await;
+    let (_ffmpeg, gateway) = held_back(&site).await;
     let buyer = site.buyer(&gateway);
     let job = buyer.submit_transcode().await;
     let mut session = site.device(&gateway, "mac").await.connect(&gateway).await;

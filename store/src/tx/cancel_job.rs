@@ -16,7 +16,7 @@ use super::return_offers::is_unaccepted;
 use crate::error::StoreError;
 use crate::fence::WhereFacts;
 use crate::finalized::{Ended, FinalizedAttempt};
-use crate::rows::{Pair, lock_pairs};
+use crate::rows::{Pair, job_status, lock_pairs};
 use crate::run::{Store, Transaction, Tx};
 
 /// What a cancel did.
@@ -90,17 +90,17 @@ impl Transaction for CancelJob {
     type Output = Option<Draft>;
 
     async fn run(&self, tx: &mut Tx) -> Result<Self::Output, StoreError> {
-        let Some(locked) = lock_job(tx, self.org, self.job).await? else {
+        let Some(status) = lock_job(tx, self.org, self.job).await? else {
             return Ok(None);
         };
-        if tx.rerun && matches!(locked.status, JobStatus::Cancelling | JobStatus::Cancelled) {
-            return self.as_stored(tx, locked.status).await.map(Some);
+        if tx.rerun && matches!(status, JobStatus::Cancelling | JobStatus::Cancelled) {
+            return self.as_stored(tx, status).await.map(Some);
         }
-        if locked.status.is_terminal() || locked.status == JobStatus::Cancelling {
-            return Ok(Some(Draft::unchanged(locked.status)));
+        if status.is_terminal() || status == JobStatus::Cancelling {
+            return Ok(Some(Draft::unchanged(status)));
         }
         match find_live_attempt(tx, self.job).await? {
-            None => cancel_queued(tx, self.job, locked.status).await.map(Some),
+            None => cancel_queued(tx, self.job, status).await.map(Some),
             Some(attempt) => self.cancel_live(tx, attempt).await.map(Some),
         }
     }
@@ -162,11 +162,7 @@ impl CancelJob {
     }
 }
 
-struct LockedJob {
-    status: JobStatus,
-}
-
-async fn lock_job(tx: &mut Tx, org: OrgId, job: JobId) -> Result<Option<LockedJob>, StoreError> {
+async fn lock_job(tx: &mut Tx, org: OrgId, job: JobId) -> Result<Option<JobStatus>, StoreError> {
     let label = sqlx::query_scalar!(
         r#"-- cancel_job: lock
         select status::text as "status!" from jobs
@@ -176,16 +172,7 @@ async fn lock_job(tx: &mut Tx, org: OrgId, job: JobId) -> Result<Option<LockedJo
     )
     .fetch_optional(&mut **tx)
     .await?;
-    match label {
-        None => Ok(None),
-        Some(label) => match JobStatus::parse(&label) {
-            Some(status) => Ok(Some(LockedJob { status })),
-            None => Err(StoreError::inconsistent(
-                "jobs",
-                format!("unknown status {label}"),
-            )),
-        },
-    }
+    label.as_deref().map(job_status).transpose()
 }
 
 async fn find_live_attempt(tx: &mut Tx, job: JobId) -> Result<Option<AttemptId>, StoreError> {

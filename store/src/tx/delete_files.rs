@@ -11,6 +11,7 @@ use fencepost_domain::job::JobStatus;
 use uuid::Uuid;
 
 use crate::error::StoreError;
+use crate::rows::job_status;
 use crate::run::{Store, Transaction, Tx};
 
 /// What became of a buyer's wish.
@@ -59,17 +60,12 @@ impl Transaction for DeleteFiles {
         let Some(label) = label else {
             return Ok(FilesDeleted::NoJob);
         };
-        match JobStatus::parse(&label) {
-            Some(status) if status.is_terminal() => {
-                give_up(tx, &[self.job.0]).await?;
-                Ok(FilesDeleted::Done)
-            }
-            Some(status) => Ok(FilesDeleted::Live(status)),
-            None => Err(StoreError::inconsistent(
-                "jobs",
-                format!("unknown status {label}"),
-            )),
+        let status = job_status(&label)?;
+        if !status.is_terminal() {
+            return Ok(FilesDeleted::Live(status));
         }
+        give_up(tx, &[self.job.0]).await?;
+        Ok(FilesDeleted::Done)
     }
 }
 

@@ -6,10 +6,10 @@
 //! idempotency key keeps its meaning until its time is over.
 
 use fencepost_domain::ids::{JobId, OrgId};
-use fencepost_domain::job::JobStatus;
 
 use super::delete_files::{FilesDeleted, give_up};
 use crate::error::StoreError;
+use crate::rows::job_status;
 use crate::run::{Store, Transaction, Tx};
 
 impl Store {
@@ -44,13 +44,9 @@ impl Transaction for DeleteJob {
         if locked.is_erased {
             return Ok(FilesDeleted::Done);
         }
-        match JobStatus::parse(&locked.status) {
-            Some(status) if status.is_terminal() => {}
-            Some(status) => return Ok(FilesDeleted::Live(status)),
-            None => {
-                let what = format!("unknown status {}", locked.status);
-                return Err(StoreError::inconsistent("jobs", what));
-            }
+        let status = job_status(&locked.status)?;
+        if !status.is_terminal() {
+            return Ok(FilesDeleted::Live(status));
         }
         self.erase(tx).await?;
         give_up(tx, &[self.job.0]).await?;

@@ -1,8 +1,9 @@
 //! A holder asks for fresh links to its attempt's objects.
 //!
-//! Locks: the job, then the attempt. Checks: the fence without token, and that the job is active; for an artifact also how many
-//! there are. Writes: until when transfers can start, which only ever moves forward (objects of a
-//! losing attempt are kept at least that long), and which objects there are besides the output.
+//! Locks: the job, then the attempt. Checks: the fence without token, and that the job is active; for
+//! an artifact also how many there are. Writes: until when transfers can start, which only ever moves
+//! forward (objects of a losing attempt are kept at least that long), and which objects there are
+//! besides the output.
 
 use fencepost_domain::fencing::{LeaseClaim, Operation};
 use fencepost_domain::job::JobStatus;

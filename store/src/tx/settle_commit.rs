@@ -62,8 +62,8 @@ struct SettleCommit {
     verdicts: Vec<Settle>,
 }
 
-/// An attempt whose verification is tried again, and when.
-type Later = (Uuid, OffsetDateTime);
+/// An attempt whose verification is tried again: after which pick-up, and when.
+type Later = (Uuid, i64, OffsetDateTime);
 
 enum Draft {
     Ended(Ended),
@@ -98,6 +98,7 @@ impl Transaction for SettleCommit {
                 Some(end) => ends.push(end),
                 None => later.push((
                     one.attempt.0,
+                    one.verification_epoch,
                     locked.now + pause_after(one.verification_epoch),
                 )),
             }
@@ -163,7 +164,7 @@ fn answer(locked: &LockedPairs, ended: &[Ended], later: &[Later], one: &Settle) 
     if let Some(ended) = ended.iter().find(|ended| ended.attempt == one.attempt) {
         return Draft::Ended(ended.clone());
     }
-    if later.iter().any(|(attempt, _)| *attempt == one.attempt.0) {
+    if later.iter().any(|(attempt, ..)| *attempt == one.attempt.0) {
         return Draft::Later;
     }
     match locked.find(one.attempt).and_then(Pair::ended) {
@@ -177,13 +178,17 @@ async fn postpone(tx: &mut Tx, later: &[Later]) -> Result<(), StoreError> {
     if later.is_empty() {
         return Ok(());
     }
-    let (attempts, due): (Vec<Uuid>, Vec<OffsetDateTime>) = later.iter().copied().unzip();
+    let attempts: Vec<Uuid> = later.iter().map(|one| one.0).collect();
+    let epochs: Vec<i64> = later.iter().map(|one| one.1).collect();
+    let due: Vec<OffsetDateTime> = later.iter().map(|one| one.2).collect();
     let written = sqlx::query!(
         r#"-- settle_commit: postpone
         update attempts set verify_until = later.due, check_after = later.due
-        from unnest($1::uuid[], $2::timestamptz[]) as later(id, due)
-        where attempts.id = later.id and status = 'committing'"#,
+        from unnest($1::uuid[], $2::bigint[], $3::timestamptz[]) as later(id, epoch, due)
+        where attempts.id = later.id and status = 'committing' and ended_at is null
+            and verification_epoch = later.epoch"#,
         &attempts,
+        &epochs,
         &due
     )
     .execute(&mut **tx)

@@ -177,7 +177,10 @@ async fn find(tx: &mut Tx, items: &[Item]) -> Result<Vec<Found>, StoreError> {
             e.recorded_at as "recorded_at?",
             (e.kind = i.kind and e.seq = i.seq
                 -- a recordset makes the JSON null an SQL one
-                and e.payload = coalesce(i.payload, 'null')) as identical,
+                and (e.payload = coalesce(i.payload, 'null')
+                    -- what its buyer has deleted can be compared with nothing any more
+                    or exists (select from jobs j where j.id = e.job_id and j.erased_at is not null)))
+                as identical,
             exists (select from attempt_events o
                 where o.attempt_id = i.presented_attempt and o.lease_epoch = i.presented_epoch
                     and o.seq = i.seq) as "place_taken!",

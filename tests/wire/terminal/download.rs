@@ -97,4 +97,16 @@ async fn an_output_that_was_deleted_is_gone_and_says_so() {
     let gone = "select (deleted_at is not null)::text from uploads where id = ";
     let gone = site.db.text(&format!("{gone} '{upload}'")).await;
     assert_eq!(gone, "true");
+    for _ in 0..2 {
+        terminal.json(&["delete", &job], 0).await;
+    }
+    let shown = terminal.run(&["get", &job]).await;
+    assert_eq!(shown.status.code(), Some(2), "{shown:?}");
+    let waiting = site.buyer(&gateway).submit_noop().await;
+    let refused = terminal.run(&["delete", &waiting]).await;
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    assert!(
+        complaint(&refused).contains("cancel it first"),
+        "{refused:?}"
+    );
 }

@@ -1,4 +1,4 @@
-//! `fencepost job delete-output` and `delete-upload`: files that are not needed any more.
+//! `fencepost job delete`, `delete-output` and `delete-upload`: what is not needed any more.
 
 use clap::Args;
 use fencepost_domain::ids::{JobId, UploadId};
@@ -9,9 +9,9 @@ use super::screen::Screen;
 use super::{JobError, SHOWN_BY};
 use crate::cli::ids::id;
 
-/// The output of a job.
+/// A job that has ended, or its output alone.
 #[derive(Debug, Args)]
-pub(super) struct OutputArgs {
+pub(super) struct DeleteArgs {
     /// The job's id.
     #[arg(value_parser = id::<JobId>(SHOWN_BY))]
     job: JobId,
@@ -25,7 +25,15 @@ pub(super) struct UploadArgs {
     upload: UploadId,
 }
 
-pub(super) async fn output(api: &Api, screen: &Screen, args: &OutputArgs) -> Result<(), JobError> {
+pub(super) async fn job(api: &Api, screen: &Screen, args: &DeleteArgs) -> Result<(), JobError> {
+    let job = args.job;
+    api.delete(&format!("v1/jobs/{job}")).await?;
+    let text = format!("job {job} is deleted with all that was said in it; its money stays");
+    let json = json!({ "type": "deleted", "job_id": job });
+    Ok(screen.result(&text, &json)?)
+}
+
+pub(super) async fn output(api: &Api, screen: &Screen, args: &DeleteArgs) -> Result<(), JobError> {
     let job = args.job;
     api.delete(&format!("v1/jobs/{job}/output")).await?;
     let text = format!("the output and the artifacts of job {job} are deleted");

@@ -133,8 +133,10 @@ enum JobCommand {
     Cancel(cancel::CancelArgs),
     /// Fetch the output of a job that succeeded, and check it.
     Download(download::DownloadArgs),
+    /// Delete a job that has ended: what it made, and all that was said in it. Its money stays.
+    Delete(delete::DeleteArgs),
     /// Delete what a job made, before its time is over. The job and its money stay.
-    DeleteOutput(delete::OutputArgs),
+    DeleteOutput(delete::DeleteArgs),
     /// Delete a file that was sent.
     DeleteUpload(delete::UploadArgs),
 }
@@ -156,6 +158,7 @@ async fn dispatch(api: &Api, screen: &Screen, command: &JobCommand) -> Result<()
         JobCommand::Get(args) => show::run(api, screen, args).await,
         JobCommand::Cancel(args) => cancel::run(api, screen, args).await,
         JobCommand::Download(args) => download::run(api, screen, args).await,
+        JobCommand::Delete(args) => delete::job(api, screen, args).await,
         JobCommand::DeleteOutput(args) => delete::output(api, screen, args).await,
         JobCommand::DeleteUpload(args) => delete::upload(api, screen, args).await,
     }

@@ -1,7 +1,6 @@
 //! `DELETE /v1/jobs/{job}`: the job, as far as money lets it go.
 
 use actix_web::{HttpResponse, web};
-use fencepost_store::tx::delete_files::FilesDeleted;
 
 use super::delete_output::answer;
 use super::job_id;
@@ -31,6 +30,5 @@ async fn delete(
     state: web::Data<AppState>,
     path: web::Path<String>,
 ) -> Result<HttpResponse, Problem> {
-    let deleted: FilesDeleted = state.store.delete_job(buyer.org, job_id(&path)?).await?;
-    answer(deleted)
+    answer(state.store.delete_job(buyer.org, job_id(&path)?).await?)
 }
