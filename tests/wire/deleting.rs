@@ -113,6 +113,8 @@ async fn a_deleted_job_is_gone_with_every_word_of_it_and_its_key_makes_no_new_on
         .post(&format!("/v1/jobs/{job}/cancel"), &json!({}))
         .await;
     assert_eq!(cancel.0, StatusCode::NOT_FOUND);
+    let output = format!("{job}/output");
+    assert_eq!(delete(&buyer, &output).await, StatusCode::NOT_FOUND);
     for filter in ["", "?status=failed", &format!("?metadata[name]={WORD}")] {
         let listed = buyer.get(&format!("/v1/jobs{filter}")).await.1;
         assert_eq!(listed["jobs"], json!([]), "{filter}");
@@ -174,4 +176,20 @@ async fn a_deleted_job_leaves_no_file_and_artifacts_count_as_long_as_they_are_ke
             .any(|file| file.to_string_lossy().contains("/verified/"))
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_deleted_job_takes_no_place_in_a_list() {
+    let site = Site::new().await;
+    let gateway = site.gateway().await;
+    let buyer = site.buyer(&gateway);
+    let older = buyer.submit_noop().await;
+    for _ in 0..2 {
+        let newer = buyer.submit_noop().await;
+        buyer.cancel(&newer).await;
+        assert_eq!(delete(&buyer, &newer).await, StatusCode::NO_CONTENT);
+    }
+    let page = buyer.get("/v1/jobs?limit=1").await.1;
+    assert_eq!(page["jobs"][0]["id"], older);
+    assert_eq!(page["next_cursor"], Value::Null);
 }
