@@ -16,6 +16,8 @@ const CONNECT_TIME: Duration = Duration::from_secs(10);
 pub const IDLE_TIME: Duration = Duration::from_secs(30);
 /// How long what is behind links may be away before a transfer fails.
 pub const AWAY_TIME: Duration = Duration::from_mins(5);
+/// How long a host of a buyer's choice has for sending something worth mentioning.
+pub const PACE_TIME: Duration = Duration::from_mins(1);
 const MOST_REDIRECTS: usize = 3;
 
 /// A client for talking to this gateway and to the links that it grants.

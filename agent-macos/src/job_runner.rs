@@ -7,20 +7,22 @@
 //! It never sees the secret of its lease, and it cannot commit: it only says how it ended.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use fencepost_domain::attempt::Phase;
 use fencepost_domain::service::ServiceParams;
-use fencepost_protocol::OutputDeclaration;
+use fencepost_protocol::{InputGrant, OutputDeclaration};
 
 use crate::address::Gateway;
-use crate::core::{JobOutcome, Work};
+use crate::core::{INPUTS_TIMES, JobOutcome, Work};
+use crate::machine;
 use crate::reporter::Reporter;
 use crate::runner::{Runner, check_order};
 use crate::transfer::digest::{self, Digest};
+use crate::transfer::fetch::Fetch;
 use crate::transfer::link::{Link, LinkDesk};
 use crate::transfer::{LeaseWatch, Network, StepError, download, upload};
 use crate::workspace::Workspace;
@@ -99,26 +101,58 @@ impl Job<'_> {
 
     /// Fetches every input, one after the other; gives the files by the inputs' names.
     async fn download(&self) -> Result<BTreeMap<String, PathBuf>, StepError> {
-        let sizes = self.work.inputs.iter().map(|input| input.size_bytes);
-        let total = sizes.fold(0, u64::saturating_add);
-        let mut before: u64 = 0;
+        let mut done = Downloaded::of(&self.work.inputs);
         let mut files = BTreeMap::new();
         for (index, grant) in self.work.inputs.iter().enumerate() {
             // Never named by what the buyer or the gateway calls it.
             let file = self.workspace.path().join(format!("input-{index}"));
-            let source = (grant.name.as_str(), grant.url.as_str());
-            let mut link = Link::to_input(&self.shop.gateway, self.desk, source)?;
-            let received = |bytes| {
-                self.reporter.percent(
-                    Phase::Downloading,
-                    percent(before.saturating_add(bytes), total),
-                );
+            let size = if grant.is_elsewhere() {
+                self.fetch(grant, &file, done).await?
+            } else {
+                self.download_one(grant, &file, done).await?
             };
-            download::download(&self.shop.network, &mut link, grant, &file, &received).await?;
-            before = before.saturating_add(grant.size_bytes);
+            done.add(size);
             files.insert(grant.name.clone(), file);
         }
         Ok(files)
+    }
+
+    /// Downloads what a link of the gateway leads to.
+    async fn download_one(
+        &self,
+        grant: &InputGrant,
+        file: &Path,
+        before: Downloaded,
+    ) -> Result<u64, StepError> {
+        let source = (grant.name.as_str(), grant.url.as_str());
+        let mut link = Link::to_input(&self.shop.gateway, self.desk, source)?;
+        let received = |bytes| self.received(before.percent(bytes, grant.size_bytes));
+        let network = &self.shop.network;
+        download::download(network, &mut link, grant, file, &received).await?;
+        Ok(grant.size_bytes.unwrap_or_default())
+    }
+
+    /// Fetches what is on a host of the buyer's choice.
+    async fn fetch(
+        &self,
+        grant: &InputGrant,
+        file: &Path,
+        before: Downloaded,
+    ) -> Result<u64, StepError> {
+        let received = |bytes, all| self.received(before.percent(bytes, all));
+        let free = machine::free_bytes(&self.shop.work_folder).ok();
+        let fetch = Fetch {
+            network: &self.shop.network,
+            grant,
+            file,
+            room: free.map(|free| free / INPUTS_TIMES),
+            received: &received,
+        };
+        fetch.run().await
+    }
+
+    fn received(&self, percent: f32) {
+        self.reporter.percent(Phase::Downloading, percent);
     }
 
     async fn media(
@@ -182,6 +216,51 @@ impl Job<'_> {
     }
 }
 
+/// How much of the inputs is there.
+#[derive(Debug, Clone, Copy)]
+struct Downloaded {
+    files: u64,
+    bytes: u64,
+    all_files: u64,
+    /// None if that is not known of each.
+    all_bytes: Option<u64>,
+}
+
+impl Downloaded {
+    /// Nothing of these.
+    fn of(inputs: &[InputGrant]) -> Self {
+        let mut sizes = inputs.iter().map(|input| input.size_bytes);
+        Self {
+            files: 0,
+            bytes: 0,
+            all_files: inputs.len() as u64,
+            all_bytes: sizes.try_fold(0, |sum: u64, size| Some(sum.saturating_add(size?))),
+        }
+    }
+
+    /// One more, of so many bytes.
+    fn add(&mut self, bytes: u64) {
+        self.files += 1;
+        self.bytes = self.bytes.saturating_add(bytes);
+    }
+
+    /// How much there is with `bytes` of the next one, which has `size`. Where not all sizes are known,
+    /// each file counts the same.
+    fn percent(self, bytes: u64, size: Option<u64>) -> f32 {
+        match (self.all_bytes, size) {
+            (Some(all), _) => percent(self.bytes.saturating_add(bytes), all),
+            (None, Some(size)) => {
+                let whole = size.max(1);
+                let part = whole
+                    .saturating_mul(self.files)
+                    .saturating_add(bytes.min(whole));
+                percent(part, whole.saturating_mul(self.all_files))
+            }
+            (None, None) => percent(self.files, self.all_files),
+        }
+    }
+}
+
 fn outcome(done: Result<OutputDeclaration, StepError>) -> JobOutcome {
     match done {
         Ok(output) => JobOutcome::Uploaded(output),
@@ -194,4 +273,37 @@ fn outcome(done: Result<OutputDeclaration, StepError>) -> JobOutcome {
 fn percent(part: u64, whole: u64) -> f32 {
     let hundredths = u128::from(part) * 100 / u128::from(whole.max(1));
     f32::from(u8::try_from(hundredths.min(100)).unwrap_or(100))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn input(size_bytes: Option<u64>) -> InputGrant {
+        InputGrant {
+            name: "clip".to_owned(),
+            url: String::new(),
+            sha256: None,
+            size_bytes,
+            max_bytes: Some(1_000),
+        }
+    }
+
+    fn shown(percent: f32) -> String {
+        format!("{percent}")
+    }
+
+    #[test]
+    fn bytes_are_counted_where_all_sizes_are_known_and_files_elsewhere() {
+        let mut known = Downloaded::of(&[input(Some(30)), input(Some(70))]);
+        assert_eq!(shown(known.percent(15, Some(30))), "15");
+        known.add(30);
+        assert_eq!(shown(known.percent(35, Some(70))), "65");
+        let mut unknown = Downloaded::of(&[input(Some(30)), input(None)]);
+        assert_eq!(shown(unknown.percent(15, Some(30))), "25");
+        unknown.add(30);
+        assert_eq!(shown(unknown.percent(35, Some(70))), "75");
+        assert_eq!(shown(unknown.percent(35, None)), "50");
+        assert_eq!(shown(unknown.percent(71, Some(70))), "100");
+    }
 }

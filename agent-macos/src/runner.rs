@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use fencepost_domain::field::FieldError;
+use fencepost_domain::matcher::input_url_word;
 use fencepost_domain::service::{Capability, ServiceName, ServiceParams};
 use fencepost_media::{
     Job, Limits, MediaFailure, Overrides, Progress, Roster, StopSignal, Tools, Workbench,
@@ -47,9 +48,10 @@ impl Runner {
         Ok(Self { tools, proven })
     }
 
-    /// What was proven.
+    /// What was proven, and what needs no proof.
     pub fn capabilities(&self) -> Vec<Capability> {
-        self.proven.iter().cloned().collect()
+        let proven = self.proven.iter().cloned();
+        proven.chain([input_url_word()]).collect()
     }
 
     /// Runs the service on the inputs, given by name, and gives the file it wrote into `folder`.

@@ -6,6 +6,7 @@ mod asking;
 mod core;
 mod greeting;
 mod handlers;
+mod inputs;
 mod lanes;
 mod offers;
 mod outside;

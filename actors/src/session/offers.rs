@@ -9,34 +9,28 @@ use fencepost_store::artifacts::{Bucket, Direction, Grant, Holder, Links};
 use fencepost_store::tx::Refusal;
 use fencepost_store::tx::grant_objects::Granted;
 use fencepost_store::tx::lease_round::LeasedAttempt;
-use serde::Deserialize;
-use serde_json::Value;
+use fencepost_store::vault::Vault;
 use time::OffsetDateTime;
 
 use super::answers::{millis, refused, rejected, trouble};
+use super::inputs::StoredInput;
 
 /// Signs what an attempt may read and write.
 #[derive(Debug, Clone)]
 pub struct OfferLinks {
     links: Links,
-    max_output_bytes: u64,
-}
-
-/// An input as it is stored with its job.
-#[derive(Debug, Deserialize)]
-struct StoredInput {
-    name: String,
-    object_key: String,
-    sha256: String,
-    size_bytes: u64,
+    vault: Vault,
+    max_bytes: u64,
 }
 
 impl OfferLinks {
-    /// Links as `links` makes them; outputs of at most `max_output_bytes`.
-    pub fn new(links: Links, max_output_bytes: u64) -> Self {
+    /// Links as `links` makes them, addresses as `vault` opens them; outputs of at most `max_bytes`, and
+    /// as much of an input that is elsewhere.
+    pub fn new(links: Links, vault: Vault, max_bytes: u64) -> Self {
         Self {
             links,
-            max_output_bytes,
+            vault,
+            max_bytes,
         }
     }
 
@@ -47,14 +41,8 @@ impl OfferLinks {
     /// The frame that hands a lease over.
     pub(super) fn offer(&self, leased: &LeasedAttempt) -> LeaseOffer {
         let until = leased.grant_expires_at;
-        let inputs = stored_inputs(&leased.inputs)
-            .into_iter()
-            .map(|input| InputGrant {
-                url: self.get(&input.object_key, leased.attempt, until),
-                name: input.name,
-                sha256: input.sha256,
-                size_bytes: input.size_bytes,
-            });
+        let inputs = StoredInput::all_of(&leased.inputs).into_iter();
+        let inputs = inputs.map(|input| self.input(input, leased));
         LeaseOffer {
             job_id: leased.job,
             attempt_id: leased.attempt,
@@ -69,7 +57,7 @@ impl OfferLinks {
             output: OutputGrant {
                 url: self.put_output(&leased.output_key, leased.attempt, until),
                 object_key: leased.output_key.clone(),
-                max_bytes: self.max_output_bytes,
+                max_bytes: self.max_bytes,
                 parts_above: self.links.bucket().map(Bucket::part_bytes),
             },
             limits: Limits {
@@ -77,6 +65,18 @@ impl OfferLinks {
                 max_run_seconds: leased.max_run.as_secs(),
             },
             traceparent: None,
+        }
+    }
+
+    fn input(&self, input: StoredInput, leased: &LeasedAttempt) -> InputGrant {
+        match input {
+            StoredInput::Upload(upload) => {
+                let url = self.get(&upload.object_key, leased.attempt, leased.grant_expires_at);
+                upload.grant(url)
+            }
+            StoredInput::Elsewhere(elsewhere) => {
+                elsewhere.grant(leased.job, &self.vault, self.max_bytes)
+            }
         }
     }
 
@@ -140,13 +140,19 @@ impl OfferLinks {
         };
         let until = granted.expires_at;
         if direction == "get" {
-            let mut inputs = stored_inputs(&granted.inputs).into_iter();
-            return match inputs.find(|input| input.name == name) {
-                Some(input) => GatewayFrame::Granted {
-                    url: self.get(&input.object_key, claim.attempt, until),
-                    object_key: input.object_key,
+            let mut inputs = StoredInput::all_of(&granted.inputs).into_iter();
+            return match inputs.find(|input| input.name() == name) {
+                Some(StoredInput::Upload(upload)) => GatewayFrame::Granted {
+                    url: self.get(&upload.object_key, claim.attempt, until),
+                    object_key: upload.object_key,
                     parts: None,
                 },
+                Some(StoredInput::Elsewhere(_)) => rejected(
+                    Code::InvalidRequest,
+                    Some(
+                        "name: this input is on the buyer's host; there are no links of ours to it",
+                    ),
+                ),
                 None => rejected(
                     Code::InvalidRequest,
                     Some("name: the job has no such input"),
@@ -172,11 +178,11 @@ impl OfferLinks {
     }
 
     fn put_output(&self, key: &str, attempt: AttemptId, until: OffsetDateTime) -> String {
-        self.put(key, attempt, until, self.max_output_bytes)
+        self.put(key, attempt, until, self.max_bytes)
     }
 
     fn put(&self, key: &str, attempt: AttemptId, until: OffsetDateTime, most: u64) -> String {
-        let most = most.min(self.max_output_bytes);
+        let most = most.min(self.max_bytes);
         self.sign(key, attempt, until, (Direction::Put, most))
     }
 
@@ -197,9 +203,4 @@ impl OfferLinks {
             file_name: None,
         })
     }
-}
-
-fn stored_inputs(inputs: &Value) -> Vec<StoredInput> {
-    // Written by submit_job from the same fields.
-    Vec::<StoredInput>::deserialize(inputs).unwrap_or_default()
 }

@@ -96,6 +96,7 @@ impl ActorSystem {
         let collect_health = LoopHealth::new("collector", collector::PERIOD);
         let collector = start::collector(&checking, &store, &artifacts, &collect_health);
         let dispatch_health = LoopHealth::new("dispatcher", webhooks::SELDOM);
+        let vault = webhooks.vault.clone();
         let dispatcher = start::dispatcher(&store, webhooks, &dispatch_health);
         let clock = ClockHealth::default();
         let clock_health = LoopHealth::new("timekeeper", timekeeper::PERIOD);
@@ -121,7 +122,7 @@ impl ActorSystem {
         let _ = matcher_cell.set(matcher.clone());
         let shared = start::shared_calls(&core, &store);
         let near = Neighbours {
-            links: OfferLinks::new(links, settings.max_output_bytes),
+            links: OfferLinks::new(links, vault, settings.max_output_bytes),
             records: start::records(&core, &store),
             store,
             matcher,

@@ -42,6 +42,7 @@ pub use effect::{Effect, FreshLink, JobOutcome, LinkAnswer, Wanted, Work};
 use held::Held;
 use kept::Kept;
 use requests::{Kind, Requests};
+pub(crate) use room::INPUTS_TIMES;
 use room::Missing;
 pub use room::Room;
 

@@ -14,7 +14,9 @@ use super::held::Held;
 use crate::clock::Moment;
 
 /// How often the inputs' bytes must fit on the disk.
-const INPUTS_TIMES: u64 = 3;
+pub(crate) const INPUTS_TIMES: u64 = 3;
+/// What an input has that is elsewhere and of which nobody says how large it is, in bytes. A guess.
+const UNKNOWN_BYTES: u64 = 512 << 20;
 /// What every attempt needs beside, in bytes.
 const FLOOR_BYTES: u64 = 16 << 20;
 /// A job that was declined is not offered to the same device again for this long.
@@ -44,7 +46,10 @@ pub(super) struct Missing {
 
 /// What an offer needs on the disk, in bytes.
 pub(super) fn bytes_needed(offer: &LeaseOffer) -> u64 {
-    let inputs = offer.inputs.iter().map(|input| input.size_bytes);
+    let inputs = offer.inputs.iter().map(|input| {
+        let unknown = UNKNOWN_BYTES.min(input.max_bytes.unwrap_or(0));
+        input.size_bytes.unwrap_or(unknown)
+    });
     inputs
         .fold(0, u64::saturating_add)
         .saturating_mul(INPUTS_TIMES)

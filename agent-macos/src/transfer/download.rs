@@ -19,6 +19,29 @@ use super::{Network, StepError, TryError, refused, unanswered, with_retries, wit
 const CHUNKS_IN_FLIGHT: usize = 16;
 const CODE: &str = "download_failed";
 
+/// An input of the gateway's, whose bytes are known.
+#[derive(Debug, Clone, Copy)]
+struct Promised<'a> {
+    name: &'a str,
+    sha256: &'a str,
+    size_bytes: u64,
+}
+
+impl<'a> Promised<'a> {
+    fn of(grant: &'a InputGrant) -> Result<Self, StepError> {
+        let known = grant.sha256.as_deref().zip(grant.size_bytes);
+        let (sha256, size_bytes) = known.ok_or_else(|| {
+            let message = format!("input {:?}: the offer does not say what it is", grant.name);
+            StepError::failed("internal_error", message)
+        })?;
+        Ok(Self {
+            name: &grant.name,
+            sha256,
+            size_bytes,
+        })
+    }
+}
+
 /// Called with the bytes received so far.
 pub type OnReceived<'a> = &'a (dyn Fn(u64) + Send + Sync);
 
@@ -30,8 +53,9 @@ pub async fn download(
     file: &Path,
     received: OnReceived<'_>,
 ) -> Result<(), StepError> {
+    let promised = &Promised::of(grant)?;
     with_retries(CODE, network, link, |url| {
-        try_once(network, url, grant, file, received)
+        try_once(network, url, promised, file, received)
     })
     .await
 }
@@ -39,34 +63,34 @@ pub async fn download(
 async fn try_once(
     network: &Network,
     url: Url,
-    grant: &InputGrant,
+    promised: &Promised<'_>,
     file: &Path,
     received: OnReceived<'_>,
 ) -> Result<(), TryError> {
     let request = network.get(url).map_err(|refused| {
-        let message = format!("input {:?}: its address {refused}", grant.name);
+        let message = format!("input {:?}: its address {refused}", promised.name);
         TryError::Final(StepError::failed(CODE, message))
     })?;
     let asking = timeout(network.idle, request.send());
-    let answer = asking.await.map_err(|_| stands_still(grant))?;
+    let answer = asking.await.map_err(|_| stands_still(promised))?;
     let response = answer.map_err(unanswered)?;
     let status = response.status();
     if status != reqwest::StatusCode::OK {
-        return Err(refused(CODE, status, &format!("input {:?}", grant.name)));
+        return Err(refused(CODE, status, &format!("input {:?}", promised.name)));
     }
     let (chunks, incoming) = mpsc::channel(CHUNKS_IN_FLIGHT);
     let target = File::create(file).map_err(|error| cannot_keep(&error))?;
     let writer = tokio::task::spawn_blocking(move || write(target, incoming));
-    let body = receive(network, response, grant, chunks, received).await;
+    let body = receive(network, response, promised, chunks, received).await;
     // Also after trouble: the next try must not find somebody else writing to its file.
     let sha256 = written(writer).await?;
     let size = body?;
-    if size < grant.size_bytes {
+    if size < promised.size_bytes {
         // A connection that ends early looks like this where no length was announced.
-        return Err(TryError::Again(promised(grant, "is shorter")));
+        return Err(TryError::Again(other_than_promised(promised, "is shorter")));
     }
-    if !sha256.eq_ignore_ascii_case(&grant.sha256) {
-        return Err(wrong(grant, "has another SHA-256"));
+    if !sha256.eq_ignore_ascii_case(promised.sha256) {
+        return Err(wrong(promised, "has another SHA-256"));
     }
     Ok(())
 }
@@ -75,21 +99,21 @@ async fn try_once(
 async fn receive(
     network: &Network,
     mut response: reqwest::Response,
-    grant: &InputGrant,
+    promised: &Promised<'_>,
     chunks: mpsc::Sender<Bytes>,
     received: OnReceived<'_>,
 ) -> Result<u64, TryError> {
     let mut size = 0_u64;
     loop {
         let chunk = timeout(network.idle, response.chunk()).await;
-        let chunk = chunk.map_err(|_| stands_still(grant))?;
+        let chunk = chunk.map_err(|_| stands_still(promised))?;
         let chunk = chunk.map_err(|error| TryError::Again(without_address(error)))?;
         let Some(chunk) = chunk else {
             return Ok(size);
         };
         size += chunk.len() as u64;
-        if size > grant.size_bytes {
-            return Err(wrong(grant, "is longer"));
+        if size > promised.size_bytes {
+            return Err(wrong(promised, "is longer"));
         }
         received(size);
         if chunks.send(chunk).await.is_err() {
@@ -119,15 +143,18 @@ fn cannot_keep(error: &io::Error) -> TryError {
     TryError::Final(StepError::device("the input cannot be kept", error))
 }
 
-fn stands_still(grant: &InputGrant) -> TryError {
-    TryError::Again(format!("input {:?}: the download stands still", grant.name))
+fn stands_still(promised: &Promised<'_>) -> TryError {
+    TryError::Again(format!(
+        "input {:?}: the download stands still",
+        promised.name
+    ))
 }
 
 /// Other bytes than promised do not get better by asking for them again.
-fn wrong(grant: &InputGrant, how: &str) -> TryError {
-    TryError::Final(StepError::failed(CODE, promised(grant, how)))
+fn wrong(promised: &Promised<'_>, how: &str) -> TryError {
+    TryError::Final(StepError::failed(CODE, other_than_promised(promised, how)))
 }
 
-fn promised(grant: &InputGrant, how: &str) -> String {
-    format!("input {:?} {how} than promised", grant.name)
+fn other_than_promised(promised: &Promised<'_>, how: &str) -> String {
+    format!("input {:?} {how} than promised", promised.name)
 }

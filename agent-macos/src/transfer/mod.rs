@@ -1,8 +1,11 @@
 //! Moves bytes between the gateway's links and the workspace, for as long as the lease lives.
 
+mod answer;
 pub mod digest;
 pub mod download;
+pub mod fetch;
 pub mod link;
+mod partial;
 pub mod upload;
 mod watch;
 
@@ -34,6 +37,8 @@ pub struct Network {
     /// How long the other side may be away, or in trouble of its own, without that counting as a
     /// failure.
     pub away: Duration,
+    /// The time within which a host of a buyer's choice must have sent something worth mentioning.
+    pub pace: Duration,
     gateway: Gateway,
     /// For addresses that are not the gateway's: whoever chose one must not reach this network by it.
     elsewhere: Guarded,
@@ -50,12 +55,13 @@ impl Network {
             client,
             idle: http::IDLE_TIME,
             away: http::AWAY_TIME,
+            pace: http::PACE_TIME,
             gateway: gateway.clone(),
             elsewhere: Guarded::new(Guard::new(allowed), http::USER_AGENT)?,
         })
     }
 
-    /// A request for what is at `url`.
+    /// A request for what a link of the gateway leads to.
     pub(crate) fn get(&self, url: Url) -> Result<reqwest::RequestBuilder, Refused> {
         if self.gateway.has(&url) {
             return Ok(self.client.get(url));

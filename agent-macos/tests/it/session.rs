@@ -221,8 +221,9 @@ pub(crate) fn offer(source: (String, u64), params: Value) -> LeaseOffer {
         inputs: vec![InputGrant {
             name: "source".to_owned(),
             url,
-            sha256,
-            size_bytes,
+            sha256: Some(sha256),
+            size_bytes: Some(size_bytes),
+            max_bytes: None,
         }],
         output: OutputGrant {
             parts_above: None,

@@ -22,8 +22,9 @@ fn grant() -> InputGrant {
     InputGrant {
         name: "source".to_owned(),
         url: "/in".to_owned(),
-        sha256: sha256(BODY),
-        size_bytes: BODY.len() as u64,
+        sha256: Some(sha256(BODY)),
+        size_bytes: Some(BODY.len() as u64),
+        max_bytes: None,
     }
 }
 

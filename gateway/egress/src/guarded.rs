@@ -152,12 +152,12 @@ impl Guarded {
 }
 
 async fn ask(request: RequestBuilder, body_bytes: usize) -> Result<Answer, Failed> {
-    let mut response = request.send().await.map_err(why)?;
+    let mut response = request.send().await?;
     let header = response.headers().get(reqwest::header::RETRY_AFTER);
     let retry_after = header.and_then(|value| value.to_str().ok().map(ToOwned::to_owned));
     let mut body = Vec::new();
     while body.len() < body_bytes {
-        let Some(chunk) = response.chunk().await.map_err(why)? else {
+        let Some(chunk) = response.chunk().await? else {
             break;
         };
         let room = body_bytes - body.len();
@@ -171,21 +171,23 @@ async fn ask(request: RequestBuilder, body_bytes: usize) -> Result<Answer, Faile
 }
 
 /// The causes of an error without the address. What the guard said comes through the client.
-fn why(error: reqwest::Error) -> Failed {
-    let error = error.without_url();
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        if let Some(refused) = inner.downcast_ref::<Refused>() {
-            return Failed::Refused(*refused);
+impl From<reqwest::Error> for Failed {
+    fn from(error: reqwest::Error) -> Self {
+        let error = error.without_url();
+        let mut text = error.to_string();
+        let mut cause = error.source();
+        while let Some(inner) = cause {
+            if let Some(refused) = inner.downcast_ref::<Refused>() {
+                return Self::Refused(*refused);
+            }
+            let said = inner.to_string();
+            if !text.ends_with(&said) {
+                text = format!("{text}: {said}");
+            }
+            cause = inner.source();
         }
-        let said = inner.to_string();
-        if !text.ends_with(&said) {
-            text = format!("{text}: {said}");
-        }
-        cause = inner.source();
+        Self::Broken(text)
     }
-    Failed::Broken(text)
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Gateway → agent.
 
+use std::fmt;
+
 use fencepost_domain::commit_token::CommitToken;
 use fencepost_domain::ids::{AttemptId, JobId, RequestId, SessionNumber};
 use schemars::JsonSchema;
@@ -253,16 +255,43 @@ impl LeaseOffer {
 }
 
 /// One input to fetch.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
 pub struct InputGrant {
     /// The service's name for it.
     pub name: String,
-    /// Where it is, absolute or relative to the gateway's HTTP address.
+    /// Where it is: absolute, or relative to the gateway's HTTP address. If `max_bytes` is there, it is
+    /// the buyer's own address, always absolute, and no link of the gateway's.
     pub url: String,
-    /// SHA-256 of its bytes in hexadecimal.
-    pub sha256: String,
-    /// Number of bytes.
-    pub size_bytes: u64,
+    /// SHA-256 of its bytes in hexadecimal; may be missing only where `max_bytes` is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<String>,
+    /// Number of bytes; may be missing only where `max_bytes` is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size_bytes: Option<u64>,
+    /// Only of what is on a host of the buyer's choice: the most bytes that may be taken from there.
+    /// Whoever fetches it must not let the buyer reach networks that are not public; there are no fresh
+    /// links to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_bytes: Option<u64>,
+}
+
+impl InputGrant {
+    /// Whether it is on a host of the buyer's choice.
+    pub fn is_elsewhere(&self) -> bool {
+        self.max_bytes.is_some()
+    }
+}
+
+/// Without the address, which is as good as the file.
+impl fmt::Debug for InputGrant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InputGrant")
+            .field("name", &self.name)
+            .field("sha256", &self.sha256)
+            .field("size_bytes", &self.size_bytes)
+            .field("max_bytes", &self.max_bytes)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Where the result goes.

@@ -229,7 +229,8 @@ fn webhooks(config: &Config) -> Result<Webhooks, AppError> {
     if !allowed.is_empty() {
         tracing::warn!(
             networks = %allowed,
-            "webhooks may also go to these networks, which are not public (egress.allow_cidrs)"
+            "webhooks may also go to these networks, and inputs come from them, which are not public \
+             (egress.allow_cidrs)"
         );
     }
     let guard = Guard::new(allowed.clone());

@@ -3,6 +3,7 @@
 //! Every handler has the same shape: who asks ([`auth`]), what they ask ([`body`], [`query`]), one
 //! call of the store, and the answer. What is refused is a [`problem::Problem`].
 
+mod address;
 pub mod admin;
 pub mod auth;
 pub mod balance;

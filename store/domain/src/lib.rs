@@ -26,6 +26,7 @@ pub mod matcher;
 pub mod period;
 pub mod replay;
 pub mod retention;
+pub mod secret_url;
 pub mod service;
 pub mod sha256;
 pub mod supersede;

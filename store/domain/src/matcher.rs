@@ -2,7 +2,8 @@
 //! asks here, and writes the answer.
 //!
 //! What a job needs is a set of words (its *lane*): the service, codecs or hardware to be proven,
-//! labels, or `own:<org>` for the org's own devices. A device may run a job if it has every word.
+//! labels, inputs to be fetched from elsewhere, or `own:<org>` for the org's own devices. A device may
+//! run a job if it has every word.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap, VecDeque};
@@ -27,6 +28,12 @@ pub fn own_device_word(org: OrgId) -> Capability {
 /// The word that stands for a label that an operator put on a device.
 pub fn label_word(label: &str) -> Capability {
     Capability::new(format!("label:{label}"))
+}
+
+/// The word that stands for "fetches inputs from the buyers' own hosts": a worker that does not say it
+/// is offered no job with such an input.
+pub fn input_url_word() -> Capability {
+    Capability::new("input.url")
 }
 
 /// A device with free slots.

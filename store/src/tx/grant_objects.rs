@@ -24,7 +24,8 @@ use crate::run::{Store, Transaction, Tx};
 pub struct Granted {
     /// The one object that it may write.
     pub output_key: String,
-    /// Its inputs: array of `{name, object_key, sha256, size_bytes}`.
+    /// Its inputs, as the comment on their column has them, but without addresses: there are no links
+    /// of ours to what is elsewhere, and this is kept for a while as the answer to a request.
     pub inputs: Value,
     /// The object of the artifact that was asked for.
     pub artifact_key: Option<String>,
@@ -193,7 +194,8 @@ pub(super) async fn extend(
         where a.id = $1 and j.id = a.job_id and a.ended_at is null and j.status = 'active'
             and a.job_id = $2 and a.device_id = $3 and a.lease_epoch = $4
             and a.status::text = any($5) and (not $6 or a.lease_expires_at > $8)
-        returning a.output_key, j.inputs, a.grant_expires_at"#,
+        returning a.output_key, inputs_without_addresses(j.inputs) as "inputs!",
+            a.grant_expires_at"#,
         facts.attempt_id,
         facts.job_id,
         facts.device_id,

@@ -21,7 +21,7 @@ pub struct JobView {
     pub service: String,
     /// Its parameters.
     pub params: Value,
-    /// Array of `{name, object_key, sha256, size_bytes}`.
+    /// Its inputs, as the comment on their column has them.
     pub inputs: Value,
     /// The buyer's own words.
     pub metadata: Value,
@@ -193,6 +193,23 @@ impl Store {
             found.cloned()
         };
         Ok(asked.iter().map(of).collect())
+    }
+
+    /// Whether a request of this name has made a job of `org`.
+    pub async fn is_key_taken(&self, org: OrgId, key: &str) -> Result<bool, StoreError> {
+        let key = key.to_owned();
+        self.read("is_key_taken", move |mut conn| async move {
+            sqlx::query_scalar!(
+                r#"-- is_key_taken
+                select exists (select from idempotency_keys
+                    where org_id = $1 and key = $2) as "taken!""#,
+                org.0,
+                key
+            )
+            .fetch_one(&mut *conn)
+            .await
+        })
+        .await
     }
 
     /// The attempts of a job of `org`, in order; `None` without such a job.

@@ -19,7 +19,7 @@ use fencepost_store::secrets::Credential;
 use fencepost_store::tx::begin_session::{Held, HelloFacts, SessionAnswer};
 use fencepost_store::tx::begin_verification::{CommitAnswer, CommitRequest};
 use fencepost_store::tx::place_output::Placed;
-use fencepost_store::tx::submit_job::{NewJob, Priority, Submitted};
+use fencepost_store::tx::submit_job::{NewInput, NewJob, Priority, Submitted};
 use fencepost_store::{Store, StoreSettings};
 use serde_json::json;
 
@@ -208,7 +208,7 @@ impl World {
             org: self.org,
             service: ServiceName::TranscodeV1.as_str().to_owned(),
             params,
-            inputs: vec![("source".to_owned(), upload)],
+            inputs: vec![("source".to_owned(), NewInput::Upload(upload))],
             metadata: json!({}),
             lane: matcher::lane(&parsed.requirements()),
             max_attempts: 3,

@@ -17,8 +17,9 @@ fn offer_of_ten_mib() -> LeaseOffer {
     let input = InputGrant {
         name: "source".to_owned(),
         url: "/in".to_owned(),
-        sha256: "00".repeat(32),
-        size_bytes: 10 * MIB,
+        sha256: Some("00".repeat(32)),
+        size_bytes: Some(10 * MIB),
+        max_bytes: None,
     };
     LeaseOffer {
         inputs: vec![input],
@@ -51,6 +52,27 @@ fn an_offer_that_does_not_fit_is_declined_and_no_other_asked_for_until_it_would(
     assert_eq!(bench.take_story(), ["say pull"]);
     bench.offer(offer_of_ten_mib());
     assert!(bench.take_story().contains(&"say offer_accept".to_owned()));
+}
+
+#[test]
+fn an_input_of_unknown_size_needs_room_for_a_guess_and_for_no_more_than_may_come() {
+    let of = |max_bytes| {
+        let mut offer = offer_of_ten_mib();
+        offer.inputs[0].size_bytes = None;
+        offer.inputs[0].max_bytes = Some(max_bytes);
+        offer
+    };
+    // Three times 2 MiB and 16, then three times 512 MiB and 16.
+    for (max_bytes, needed) in [(2 * MIB, 22), (1 << 40, 1_552)] {
+        let mut bench = Bench::connected(2);
+        see(&mut bench, room(needed - 1));
+        bench.offer(of(max_bytes));
+        assert!(declined(&bench), "{:?}", bench.story());
+        let mut bench = Bench::connected(2);
+        see(&mut bench, room(needed));
+        bench.offer(of(max_bytes));
+        assert!(bench.story().contains(&"say offer_accept".to_owned()));
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use fencepost_domain::duration::LeaseDuration;
 use fencepost_domain::ids::{EndpointId, UploadId};
+use fencepost_domain::secret_url::SecretUrl;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
@@ -21,7 +22,9 @@ pub(super) struct OrderArgs {
     /// A parameter of the service; JSON where it can be read as such, text otherwise. Repeatable.
     #[arg(long = "param", value_name = "NAME=VALUE", value_parser = parsing::parameter)]
     params: Vec<(String, Value)>,
-    /// An input of the service: a file, or upload:ID for one that was sent before. Repeatable.
+    /// An input of the service: a file, upload:ID for one that was sent before, https://… for an address
+    /// from where the Mac fetches it, or url-in:FILE for an address that is written in a file, so that
+    /// nobody else on this machine sees it among the arguments. Repeatable.
     #[arg(long = "input", value_name = "NAME=FILE", value_parser = parsing::input)]
     inputs: Vec<(String, Source)>,
     /// A word of your own, which comes back with the job and finds it in lists. Repeatable.
@@ -71,7 +74,7 @@ impl OrderArgs {
             .iter()
             .filter_map(|(name, source)| match source {
                 Source::File(path) => Some((name.as_str(), path)),
-                Source::Upload(_) => None,
+                Source::Upload(_) | Source::Url(_) => None,
             })
     }
 
@@ -137,6 +140,11 @@ impl OrderArgs {
 /// How an input is named that was sent.
 pub(super) fn sent(upload: UploadId) -> Value {
     json!({ "upload_id": upload })
+}
+
+/// How an input is named that the Mac fetches from an address.
+pub(super) fn elsewhere(url: &SecretUrl) -> Value {
+    json!({ "url": url.expose() })
 }
 
 /// What stands for an input that is not sent yet; nobody looks for it.

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use fencepost_domain::ids::UploadId;
+use fencepost_domain::secret_url::SecretUrl;
 use serde_json::Value;
 
 /// Where an input comes from.
@@ -12,6 +13,8 @@ pub(super) enum Source {
     File(PathBuf),
     /// A file that was sent before.
     Upload(UploadId),
+    /// An address from where the Mac fetches it.
+    Url(SecretUrl),
 }
 
 /// `height=720` is the number 720, `codec=h264` a text, `x="720"` the text 720.
@@ -27,18 +30,22 @@ pub(super) fn word(text: &str) -> Result<(String, String), String> {
     Ok((name, value.to_owned()))
 }
 
-/// `source=film.mp4` or `source=upload:ID`.
+/// `source=film.mp4`, `source=upload:ID`, `source=https://…` or `source=url-in:FILE`.
 pub(super) fn input(text: &str) -> Result<(String, Source), String> {
     let (name, value) = split(text)?;
-    let source = match value.strip_prefix("upload:") {
-        Some(id) => Source::Upload(
-            id.parse()
-                .map_err(|_| format!("{id:?} is not the id of an upload"))?,
-        ),
-        None if value.is_empty() => {
-            return Err("write NAME=FILE, such as source=film.mp4".to_owned());
-        }
-        None => Source::File(PathBuf::from(value)),
+    let source = if let Some(id) = value.strip_prefix("upload:") {
+        let id = id.parse();
+        Source::Upload(id.map_err(|_| format!("{value:?} does not name the id of an upload"))?)
+    } else if let Some(file) = value.strip_prefix("url-in:") {
+        let written = std::fs::read_to_string(file);
+        let written = written.map_err(|error| format!("{file} cannot be read: {error}"))?;
+        Source::Url(SecretUrl::new(written.trim()))
+    } else if value.starts_with("https://") || value.starts_with("http://") {
+        Source::Url(SecretUrl::new(value))
+    } else if value.is_empty() {
+        return Err("write NAME=FILE, such as source=film.mp4".to_owned());
+    } else {
+        Source::File(PathBuf::from(value))
     };
     Ok((name, source))
 }
@@ -74,12 +81,21 @@ mod tests {
     }
 
     #[test]
-    fn an_input_is_a_file_or_an_upload() {
+    fn an_input_is_a_file_an_upload_or_an_address() {
         let id = UploadId::new();
         let upload = input(&format!("source=upload:{id}")).unwrap();
         assert_eq!(upload, ("source".to_owned(), Source::Upload(id)));
         let file = input("source=a=b.mp4").unwrap();
         assert_eq!(file.1, Source::File(PathBuf::from("a=b.mp4")));
         assert!(input("source=upload:x").is_err() && input("source=").is_err());
+        let address = "https://files.example/a?sig=b=c";
+        let url = Source::Url(SecretUrl::new(address));
+        assert_eq!(input(&format!("source={address}")).unwrap().1, url);
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("address");
+        std::fs::write(&file, format!("{address}\n")).unwrap();
+        let named = format!("source=url-in:{}", file.display());
+        assert_eq!(input(&named).unwrap().1, url);
+        assert!(input("source=url-in:/nowhere/at/all").is_err());
     }
 }

@@ -130,7 +130,10 @@ fn inputs(inputs: &Value) -> Option<String> {
         let size = input["size_bytes"].as_u64();
         let size = size.map(|size| format!(", {size} bytes"));
         let upload = input["upload_id"].as_str();
-        let source = upload.map_or_else(|| short(input), |id| format!("upload:{id}"));
+        let upload = upload.map(|id| format!("upload:{id}"));
+        let host = input["host"].as_str();
+        let source = upload.or_else(|| host.map(|host| format!("an address at {host}")));
+        let source = source.unwrap_or_else(|| short(input));
         readable(&format!("{name}={source}{}", size.unwrap_or_default()))
     });
     some(lines)

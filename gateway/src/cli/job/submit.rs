@@ -27,6 +27,10 @@ Examples:
   fencepost job submit --service transcode.v1 --param codec=hevc --param crf=24 \\
       --input source=film.mp4 --metadata order=42 --wait --output small.mp4
 
+A file that a Mac fetches from where it is (written into a file, the address is in no list of
+processes):
+  fencepost job submit --service transcode.v1 --param codec=h264 --input source=url-in:address.txt
+
 The same order again, without sending the file again and without a second job:
   id=$(fencepost job upload film.mp4)
   fencepost job submit --service transcode.v1 --param codec=h264 \\
@@ -125,8 +129,9 @@ async fn send<'a>(
     let mut inputs = Map::new();
     let mut all_sent: Vec<(&str, Sent)> = Vec::new();
     for (name, source) in order.inputs()? {
-        let id = match source {
-            Source::Upload(id) => *id,
+        let input = match source {
+            Source::Upload(id) => order::sent(*id),
+            Source::Url(url) => order::elsewhere(url),
             Source::File(path) => {
                 screen.leaves(match named(&all_sent).as_str() {
                     "" => format!("nothing was ordered; {} was not sent whole", path.display()),
@@ -135,10 +140,10 @@ async fn send<'a>(
                 let sent = upload(api, screen, path).await?;
                 let id = sent.upload;
                 all_sent.push((name, sent));
-                id
+                order::sent(id)
             }
         };
-        inputs.insert(name.to_owned(), order::sent(id));
+        inputs.insert(name.to_owned(), input);
     }
     Ok((inputs, all_sent))
 }

@@ -7,14 +7,15 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use fencepost_actors::batch::BatchError;
 use fencepost_domain::ids::{JobId, OrgId};
 use fencepost_domain::job::JobStatus;
-use fencepost_store::tx::submit_job::Submitted;
+use fencepost_store::tx::submit_job::{IdempotencyKey, Submitted};
 use fencepost_store::views::JobView;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::order::Order;
 use super::order_schema::JobOrder;
 use super::view::{Job, Links};
-use super::{headers, order};
+use super::{headers, input, order};
 use crate::http::auth::Buyer;
 use crate::http::body::read_json;
 use crate::http::openapi::{Operation, Tag, Who};
@@ -96,7 +97,9 @@ async fn create(
     let body = read_json(&request, payload).await?;
     let wait = headers::wait(&request);
     let key = headers::idempotency(&request, &body)?;
-    let order = order::read(body, &state.config)?.of(buyer.org, key);
+    let order = order::read(body, &state.config)?;
+    admit(&state, buyer.org, &order, key.as_ref()).await?;
+    let order = order.of(buyer.org, key, &state.webhooks.vault);
     let new = order.id;
     let submitted = state.actors.shared().submit.call(order).await?;
     refusal(&submitted)?;
@@ -128,6 +131,24 @@ async fn create(
     Ok(answer
         .insert_header((LOCATION, format!("/v1/jobs/{job}")))
         .json(shown))
+}
+
+/// Judges the addresses of an order. A name may lead nowhere for a while: that is no reason to call a
+/// request wrong which has made a job already.
+async fn admit(
+    state: &AppState,
+    org: OrgId,
+    order: &Order,
+    key: Option<&IdempotencyKey>,
+) -> Result<(), Problem> {
+    let guard = state.webhooks.guarded.guard();
+    let Err(refused) = input::admit(order.inputs(), guard).await else {
+        return Ok(());
+    };
+    match key {
+        Some(known) if state.store.is_key_taken(org, &known.key).await? => Ok(()),
+        _ => Err(refused.into()),
+    }
 }
 
 /// The job when it has ended, or as it is when the wait is over.

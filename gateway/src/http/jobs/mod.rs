@@ -9,6 +9,7 @@ pub(super) mod delete_output;
 pub(super) mod events;
 pub(super) mod get;
 pub(super) mod headers;
+mod input;
 pub(super) mod list;
 mod order;
 mod order_schema;

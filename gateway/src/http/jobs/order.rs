@@ -2,12 +2,14 @@
 
 use fencepost_domain::duration::LeaseDuration;
 use fencepost_domain::field::FieldError;
-use fencepost_domain::ids::{EndpointId, JobId, OrgId, UploadId};
-use fencepost_domain::matcher::{label_word, lane, own_device_word};
+use fencepost_domain::ids::{EndpointId, JobId, OrgId};
+use fencepost_domain::matcher::{input_url_word, label_word, lane, own_device_word};
 use fencepost_domain::service::{ServiceName, ServiceParams};
 use fencepost_store::tx::submit_job::{IdempotencyKey, NewJob, Priority};
+use fencepost_store::vault::Vault;
 use serde_json::{Map, Value};
 
+use super::input::{self, Input};
 use crate::config::Config;
 use crate::http::body::Fields;
 
@@ -26,7 +28,7 @@ pub(super) struct Order {
     service: ServiceName,
     params: ServiceParams,
     raw_params: Value,
-    inputs: Vec<(String, UploadId)>,
+    inputs: Vec<(String, Input)>,
     metadata: Value,
     max_attempts: i32,
     deadline: LeaseDuration,
@@ -62,7 +64,7 @@ pub(super) fn read(body: Value, config: &Config) -> Result<Order, FieldError> {
             error.within("params")
         }
     })?;
-    let inputs = read_inputs(&mut fields, &params)?;
+    let inputs = read_inputs(&mut fields, &params, config)?;
     let order = Order {
         service,
         params,
@@ -83,19 +85,37 @@ pub(super) fn read(body: Value, config: &Config) -> Result<Order, FieldError> {
 }
 
 impl Order {
-    /// The order as `org`'s new job.
-    pub(super) fn of(self, org: OrgId, idempotency: Option<IdempotencyKey>) -> NewJob {
+    /// Its inputs by name.
+    pub(super) fn inputs(&self) -> &[(String, Input)] {
+        &self.inputs
+    }
+
+    /// The order as `org`'s new job; `vault` seals what is secret in it.
+    pub(super) fn of(
+        self,
+        org: OrgId,
+        idempotency: Option<IdempotencyKey>,
+        vault: &Vault,
+    ) -> NewJob {
         let mut words = self.params.requirements();
+        if self.inputs.iter().any(|(_, input)| input.url().is_some()) {
+            words.insert(input_url_word());
+        }
         words.extend(self.placement.labels.iter().map(|label| label_word(label)));
         if self.placement.own {
             words.insert(own_device_word(org));
         }
+        let id = JobId::new();
+        let inputs = self.inputs.into_iter().map(|(name, input)| {
+            let input = input.of(id, &name, vault);
+            (name, input)
+        });
         NewJob {
-            id: JobId::new(),
+            id,
             org,
             service: self.service.as_str().to_owned(),
             params: self.raw_params,
-            inputs: self.inputs,
+            inputs: inputs.collect(),
             metadata: self.metadata,
             lane: lane(&words),
             max_attempts: self.max_attempts,
@@ -123,11 +143,12 @@ fn read_service(fields: &mut Fields, config: &Config) -> Result<ServiceName, Fie
     })
 }
 
-/// Exactly the inputs that the service takes, each an upload, in the order of the catalogue.
+/// Exactly the inputs that the service takes, in the order of the catalogue.
 fn read_inputs(
     fields: &mut Fields,
     params: &ServiceParams,
-) -> Result<Vec<(String, UploadId)>, FieldError> {
+    config: &Config,
+) -> Result<Vec<(String, Input)>, FieldError> {
     let service = params.service();
     let given = match fields.object("inputs")? {
         Some(inputs) => inputs.rest_as_objects()?,
@@ -140,14 +161,14 @@ fn read_inputs(
     };
     let names: Vec<&str> = given.iter().map(|(name, _)| name.as_str()).collect();
     params.check_inputs(&names)?;
-    let mut uploads = Vec::new();
-    for (name, mut input) in given {
-        let upload = input.required("upload_id", "the id of an upload of your org")?;
-        input.finish()?;
-        uploads.push((name, upload));
+    let mut inputs = Vec::new();
+    for (name, fields) in given {
+        let input = input::read(fields, config.artifacts.max_upload_bytes)?;
+        inputs.push((name, input));
     }
-    uploads.sort_by_key(|(name, _)| service.place_of_input(name));
-    Ok(uploads)
+    inputs.sort_by_key(|(name, _)| service.place_of_input(name));
+    input::check_room(&inputs)?;
+    Ok(inputs)
 }
 
 fn read_max_attempts(fields: &mut Fields, config: &Config) -> Result<i32, FieldError> {

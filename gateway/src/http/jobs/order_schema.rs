@@ -56,12 +56,44 @@ struct Shape {
     metadata: Option<Map<String, Value>>,
 }
 
-/// A file to work on.
-#[derive(Debug, Serialize, JsonSchema)]
+/// A file to work on: an upload, or what is at an address of yours.
+#[derive(Debug, Default, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("oneOf" = [
+    {
+        "title": "upload",
+        "required": ["upload_id"],
+        "properties": {
+            "upload_id": { "type": "string" },
+            "url": { "type": "null" },
+            "sha256": { "type": "null" },
+            "size_bytes": { "type": "null" },
+        },
+    },
+    {
+        "title": "url",
+        "required": ["url"],
+        "properties": { "url": { "type": "string" }, "upload_id": { "type": "null" } },
+    },
+]))]
 struct InputOrder {
     /// An upload of your org whose bytes have arrived.
-    upload_id: UploadId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    upload_id: Option<UploadId>,
+    /// An address in the Internet, from where the Mac that does the job fetches the file: https, without
+    /// user, password or fragment. It is shown to nobody else, and forgotten when the job ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 4_000), regex(pattern = r"^https?://[^\s#]+$"))]
+    url: Option<String>,
+    /// What the SHA-256 of the file at the address must be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = "^[0-9a-f]{64}$"))]
+    sha256: Option<String>,
+    /// How many bytes the file at the address must have; worth saying, so that it goes to a Mac with room
+    /// for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    size_bytes: Option<u64>,
 }
 
 /// Who is told of a job.
@@ -98,7 +130,10 @@ impl JobOrder {
     /// An order that is right.
     pub(super) fn example() -> Self {
         let upload = UploadId(Uuid::from_u128(0x019a_df00_0000_7000_8000_0000_0000_0001));
-        let source = InputOrder { upload_id: upload };
+        let source = InputOrder {
+            upload_id: Some(upload),
+            ..InputOrder::default()
+        };
         let object = |value: Value| value.as_object().cloned();
         Self(Shape {
             service: ServiceName::TranscodeV1.as_str(),

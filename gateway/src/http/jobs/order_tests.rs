@@ -1,5 +1,6 @@
 //! Orders are understood whole or refused by the name of the field.
 
+use fencepost_store::tx::submit_job::NewInput;
 use serde_json::json;
 
 use super::*;
@@ -31,7 +32,7 @@ fn refused(body: Value) -> String {
 fn taken(body: Value) -> NewJob {
     read(body, &Config::default())
         .unwrap()
-        .of(OrgId::new(), None)
+        .of(OrgId::new(), None, &Vault::new(&[b"one"]))
 }
 
 #[test]
@@ -42,8 +43,17 @@ fn the_smallest_order_gets_the_defaults_of_the_contract() {
     assert_eq!(job.max_output_seconds, 600);
     assert_eq!(job.priority, Priority::Normal);
     assert_eq!(job.lane, "encode.h264 transcode.v1");
-    assert_eq!(job.inputs, [("source".to_owned(), UPLOAD.parse().unwrap())]);
+    let upload = NewInput::Upload(UPLOAD.parse().unwrap());
+    assert_eq!(job.inputs, [("source".to_owned(), upload)]);
     assert_eq!(job.metadata, json!({}));
+}
+
+#[test]
+fn a_job_with_an_address_is_only_for_devices_that_fetch_from_addresses() {
+    let url = "https://files.example/film.mp4?sig=abc";
+    let job = taken(with("inputs", json!({ "source": { "url": url } })));
+    assert_eq!(job.lane, "encode.h264 input.url transcode.v1");
+    assert!(!format!("{job:?}").contains("abc"));
 }
 
 #[test]
@@ -93,7 +103,7 @@ fn every_wrong_field_is_named_with_its_path() {
         (
             "inputs",
             json!({ "source": { "url": "x" } }),
-            "inputs.source.upload_id",
+            "inputs.source.url",
         ),
         ("max_attempts", json!(0), "max_attempts"),
         ("max_attempts", json!(11), "max_attempts"),

@@ -10,9 +10,9 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::create::refusal;
-use super::order;
 use super::order_schema::JobOrder;
 use super::view::Waits;
+use super::{input, order};
 use crate::http::auth::Buyer;
 use crate::http::body::read_json;
 use crate::http::openapi::{Operation, Parameter, Tag, Who};
@@ -70,7 +70,9 @@ async fn quote(
     payload: web::Payload,
 ) -> Result<HttpResponse, Problem> {
     let body = read_json(&request, payload).await?;
-    let mut job = order::read(body, &state.config)?.of(buyer.org, None);
+    let order = order::read(body, &state.config)?;
+    input::admit(order.inputs(), state.webhooks.guarded.guard()).await?;
+    let mut job = order.of(buyer.org, None, &state.webhooks.vault);
     let mut query = Query::parse(request.query_string())?;
     let unsent = query.take("unsent", |names| Some(names.to_owned()), "names of inputs")?;
     query.finish()?;

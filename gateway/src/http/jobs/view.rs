@@ -72,12 +72,14 @@ pub(super) struct Job {
 /// A file that a job works on.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Input {
-    /// The upload.
+    /// The upload, if it is one.
     #[schemars(with = "Option<Uuid>")]
     upload_id: Option<String>,
-    /// SHA-256 of its bytes, in hexadecimal.
+    /// The host of its address, if that was given instead; the rest of it may be secret and is not shown.
+    host: Option<String>,
+    /// SHA-256 of its bytes, in hexadecimal; of an address only if it was said.
     sha256: Option<String>,
-    /// Number of its bytes.
+    /// Number of its bytes; of an address only if it was said.
     size_bytes: Option<u64>,
 }
 
@@ -287,17 +289,16 @@ pub(super) fn output_name(job: JobId, service: &str, params: &Value) -> String {
 /// Inputs by name, without where we keep them.
 fn inputs(stored: &Value) -> BTreeMap<String, Input> {
     let inputs = stored.as_array().into_iter().flatten().filter_map(|input| {
-        let name = input.get("name")?.as_str()?;
-        let key = input.get("object_key")?.as_str()?;
+        let text = |name: &str| input.get(name).and_then(Value::as_str);
         let shown = Input {
-            upload_id: artifact_key::upload_of(key).map(str::to_owned),
-            sha256: input
-                .get("sha256")
-                .and_then(Value::as_str)
+            upload_id: text("object_key")
+                .and_then(artifact_key::upload_of)
                 .map(str::to_owned),
+            host: text("host").map(str::to_owned),
+            sha256: text("sha256").map(str::to_owned),
             size_bytes: input.get("size_bytes").and_then(Value::as_u64),
         };
-        Some((name.to_owned(), shown))
+        Some((text("name")?.to_owned(), shown))
     });
     inputs.collect()
 }
@@ -311,10 +312,27 @@ mod tests {
     #[test]
     fn inputs_are_shown_by_name_and_not_by_place() {
         let id = "019adf00-0000-7000-8000-000000000001";
-        let stored = json!([{
-            "name": "source", "object_key": format!("uploads/{id}"), "sha256": "ab", "size_bytes": 3,
-        }]);
-        let expected = json!({ "source": { "upload_id": id, "sha256": "ab", "size_bytes": 3 } });
+        let stored = json!([
+            {
+                "name": "source",
+                "object_key": format!("uploads/{id}"),
+                "sha256": "ab",
+                "size_bytes": 3,
+            },
+            {
+                "name": "audio",
+                "host": "files.example",
+                "sealed_url": "00",
+                "sha256": null,
+                "size_bytes": 4,
+            },
+        ]);
+        let expected = json!({
+            "source": { "upload_id": id, "host": null, "sha256": "ab", "size_bytes": 3 },
+            "audio": {
+                "upload_id": null, "host": "files.example", "sha256": null, "size_bytes": 4,
+            },
+        });
         assert_eq!(json!(inputs(&stored)), expected);
     }
 }

@@ -3,29 +3,22 @@
 use fencepost_domain::field::FieldError;
 use fencepost_domain::webhook::EventType;
 use fencepost_egress::Guard;
-use url::Url;
 
+use crate::http::address;
 use crate::http::body::Fields;
 
 const MAX_URL_BYTES: usize = 2_000;
+const EXAMPLE: &str = "https://example.com/path";
 
 /// The address, judged; as it will be used.
 pub(super) async fn url(fields: &mut Fields, guard: &Guard) -> Result<Option<String>, FieldError> {
-    let expected = "an address like https://example.com/path";
-    let Some(text) = fields.optional::<String>("url", expected)? else {
+    let expected = format!("an address like {EXAMPLE}");
+    let Some(text) = fields.optional::<String>("url", &expected)? else {
         return Ok(None);
     };
-    // The parser would take blanks and line breaks away without a word.
-    let is_odd = |c: char| c.is_whitespace() || c.is_control();
-    let parsed = Url::parse(&text).ok().filter(|_| !text.contains(is_odd));
-    let Some(mut url) = parsed else {
-        return Err(fields.complaint("url", format!("must be {expected}")));
-    };
+    let parsed = address::parse(&text, MAX_URL_BYTES, EXAMPLE);
+    let mut url = parsed.map_err(|problem| fields.complaint("url", problem))?;
     url.set_fragment(None);
-    if url.as_str().len() > MAX_URL_BYTES {
-        let problem = format!("must have at most {MAX_URL_BYTES} characters");
-        return Err(fields.complaint("url", problem));
-    }
     match guard.admit(&url).await {
         Ok(()) => Ok(Some(url.into())),
         Err(refused) => Err(fields.complaint("url", refused.to_string())),

@@ -128,6 +128,9 @@ async fn write(tx: &mut Tx, now: OffsetDateTime, ends: &[Finish]) -> Result<Writ
                 cancel_requested_at = case when e.status = 'cancelled'
                     then coalesce(j.cancel_requested_at, $2) else j.cancel_requested_at end,
                 failure_code = e.failure_code, failure_message = e.failure_message,
+                -- nobody fetches anything from there any more
+                inputs = case when e.terminal and j.inputs @? '$[*].sealed_url'
+                    then inputs_without_addresses(j.inputs) else j.inputs end,
                 winning_attempt_id = (e.output ->> 'attempt_id')::uuid,
                 output_key = e.output ->> 'object_key',
                 output_sha256 = decode(e.output ->> 'sha256', 'hex'),

@@ -89,7 +89,7 @@ pub struct LeasedAttempt {
     pub service: String,
     /// Its parameters.
     pub params: Value,
-    /// Its inputs: array of `{name, object_key, sha256, size_bytes}`.
+    /// Its inputs, as the comment on their column has them.
     pub inputs: Value,
     /// The object that it may write.
     pub output_key: String,

@@ -2,23 +2,24 @@
 //!
 //! Locks: the orgs' ledger accounts, by id; whoever holds one also decides about the org's
 //! idempotency keys, so two requests with one key never meet. Checks: the key is new (or the request
-//! the same as the one that it made: then its job is the answer); the inputs are the org's own and
-//! complete; the account covers the hold, in the order of the jobs. Writes: jobs, keys, holds and
-//! postings, all or nothing. A refused request leaves no key. The price terms are frozen here.
+//! the same as the one that it made: then its job is the answer); the uploads are the org's own and
+//! complete (what is elsewhere was judged before); the account covers the hold, in the order of the
+//! jobs. Writes: jobs, keys, holds and postings, all or nothing. A refused request leaves no key. The
+//! price terms are frozen here.
 
 mod insert;
 mod order;
 
 use std::collections::{HashMap, HashSet};
 
-use fencepost_domain::ids::JobId;
+use fencepost_domain::ids::{JobId, UploadId};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::error::StoreError;
 use crate::run::{Store, Transaction, Tx};
 use insert::insert;
-pub use order::{IdempotencyKey, NewJob, Priority, QuotaReached, Submitted};
+pub use order::{Elsewhere, IdempotencyKey, NewInput, NewJob, Priority, QuotaReached, Submitted};
 
 impl Store {
     /// Creates a job and holds its price.
@@ -170,29 +171,52 @@ impl NewJob {
     }
 
     pub(super) fn resolve(&self, found: &HashMap<Uuid, Input>) -> Result<Value, Submitted> {
-        let resolved = self.inputs.iter().map(|(name, upload)| {
-            let input = || name.clone();
-            let known = found
-                .get(&upload.0)
-                .filter(|known| known.org == self.org.0)
-                .ok_or_else(|| Submitted::UnknownUpload { input: input() })?;
-            let (object_key, sha256, size_bytes) = known
-                .complete
-                .as_ref()
-                .ok_or_else(|| Submitted::IncompleteUpload { input: input() })?;
-            Ok(json!({
+        let resolved = self.inputs.iter().map(|(name, input)| match input {
+            NewInput::Upload(upload) => self.resolve_upload(name, *upload, found),
+            NewInput::Elsewhere(elsewhere) => Ok(json!({
                 "name": name,
-                "object_key": object_key,
-                "sha256": sha256,
-                "size_bytes": size_bytes,
-            }))
+                "host": elsewhere.host,
+                "sealed_url": elsewhere.url.to_hex(),
+                "sha256": elsewhere.sha256,
+                "size_bytes": elsewhere.size_bytes,
+            })),
         });
         resolved.collect::<Result<Vec<_>, _>>().map(Value::Array)
     }
 
+    fn resolve_upload(
+        &self,
+        name: &str,
+        upload: UploadId,
+        found: &HashMap<Uuid, Input>,
+    ) -> Result<Value, Submitted> {
+        let input = || name.to_owned();
+        let known = found
+            .get(&upload.0)
+            .filter(|known| known.org == self.org.0)
+            .ok_or_else(|| Submitted::UnknownUpload { input: input() })?;
+        let (object_key, sha256, size_bytes) = known
+            .complete
+            .as_ref()
+            .ok_or_else(|| Submitted::IncompleteUpload { input: input() })?;
+        Ok(json!({
+            "name": name,
+            "object_key": object_key,
+            "sha256": sha256,
+            "size_bytes": size_bytes,
+        }))
+    }
+
     fn distinct_uploads(&self) -> Vec<Uuid> {
-        let uploads: HashSet<Uuid> = self.inputs.iter().map(|(_, upload)| upload.0).collect();
+        let uploads: HashSet<Uuid> = self.uploads().collect();
         uploads.into_iter().collect()
+    }
+
+    fn uploads(&self) -> impl Iterator<Item = Uuid> {
+        self.inputs.iter().filter_map(|(_, input)| match input {
+            NewInput::Upload(upload) => Some(upload.0),
+            NewInput::Elsewhere(_) => None,
+        })
     }
 }
 
@@ -286,8 +310,7 @@ impl SubmitJob {
         &self,
         tx: &mut Tx,
     ) -> Result<HashMap<Uuid, Input>, StoreError> {
-        let uploads = self.jobs.iter().flat_map(|job| &job.inputs);
-        let ids: Vec<Uuid> = uploads.map(|(_, upload)| upload.0).collect();
+        let ids: Vec<Uuid> = self.jobs.iter().flat_map(NewJob::uploads).collect();
         if ids.is_empty() {
             return Ok(HashMap::new());
         }

@@ -5,6 +5,8 @@ use fencepost_domain::ids::{EndpointId, JobId, OrgId, UploadId};
 use fencepost_domain::ledger::PriceTerms;
 use serde_json::Value;
 
+use crate::vault::Sealed;
+
 /// How urgent a job is: a head start in the queue, so that nothing waits for ever.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Priority {
@@ -49,8 +51,8 @@ pub struct NewJob {
     pub service: String,
     /// Its parameters, checked.
     pub params: Value,
-    /// The service's name of each input, and the upload behind it.
-    pub inputs: Vec<(String, UploadId)>,
+    /// The service's name of each input, and where it is.
+    pub inputs: Vec<(String, NewInput)>,
     /// The buyer's own words.
     pub metadata: Value,
     /// What a device must have (`domain::matcher::lane`).
@@ -71,6 +73,28 @@ pub struct NewJob {
     pub webhook: Option<EndpointId>,
     /// The buyer's word for the request, so that a repeat of it is the same job.
     pub idempotency: Option<IdempotencyKey>,
+}
+
+/// Where an input of a new job is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NewInput {
+    /// With us.
+    Upload(UploadId),
+    /// On a host of the buyer's choice.
+    Elsewhere(Elsewhere),
+}
+
+/// An input on a host of the buyer's choice.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Elsewhere {
+    /// Its address, sealed for this job and input ([`crate::vault::Vault::seal_url`]).
+    pub url: Sealed,
+    /// The host of it, which is all that is shown.
+    pub host: String,
+    /// What its bytes must be, if the buyer says it: SHA-256 in lower-case hexadecimal.
+    pub sha256: Option<String>,
+    /// How many there must be, if the buyer says it.
+    pub size_bytes: Option<i64>,
 }
 
 /// A buyer's word for a request, with what the request meant.
