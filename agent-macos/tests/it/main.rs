@@ -16,6 +16,7 @@ mod disk;
 mod ending;
 mod faults;
 mod fencing;
+mod fetch;
 mod launchd;
 mod load;
 mod pairing;

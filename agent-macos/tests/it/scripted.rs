@@ -1,7 +1,7 @@
 //! An HTTP server that says exactly what a test wants, byte by byte.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use fencepost_agent::address::Gateway as Address;
@@ -29,12 +29,15 @@ pub(crate) enum Act {
     CutAfter(usize),
     /// Reads everything and says nothing.
     Hang,
+    /// Reads the request's head, says these bytes, and then a byte now and then, for ever.
+    Drip(&'static str),
 }
 
 /// The server; the n-th connection does the n-th act, later ones the last.
 pub(crate) struct Scripted {
     pub(crate) address: Address,
     connections: Arc<AtomicUsize>,
+    heads: Arc<Mutex<Vec<String>>>,
     _task: JoinSet<()>,
 }
 
@@ -44,6 +47,8 @@ impl Scripted {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let connections = Arc::new(AtomicUsize::new(0));
         let counter = Arc::clone(&connections);
+        let heads: Arc<Mutex<Vec<String>>> = Arc::default();
+        let list = Arc::clone(&heads);
         let mut task = JoinSet::new();
         task.spawn(async move {
             let mut open = JoinSet::new();
@@ -51,13 +56,15 @@ impl Scripted {
                 let (stream, _) = listener.accept().await.unwrap();
                 let number = counter.fetch_add(1, Ordering::SeqCst);
                 let act = acts[number.min(acts.len() - 1)].clone();
+                let list = Arc::clone(&list);
                 // A client that hangs up is what some tests are about.
-                open.spawn(async move { drop(play(stream, act).await) });
+                open.spawn(async move { drop(play(stream, act, &list).await) });
             }
         });
         Self {
             address: Address::parse(&url).unwrap(),
             connections,
+            heads,
             _task: task,
         }
     }
@@ -65,6 +72,11 @@ impl Scripted {
     /// How many connections there have been.
     pub(crate) fn connections(&self) -> usize {
         self.connections.load(Ordering::SeqCst)
+    }
+
+    /// The heads of the requests that were read, in lower case.
+    pub(crate) fn heads(&self) -> Vec<String> {
+        self.heads.lock().unwrap().clone()
     }
 
     /// A client with little patience.
@@ -84,17 +96,18 @@ pub(crate) fn network_with(address: &Address, allowed: &[&str]) -> Network {
     let mut network = Network::new(address, client, allowed).unwrap();
     network.idle = Duration::from_millis(400);
     network.away = Duration::ZERO;
+    network.pace = Duration::from_secs(1);
     network
 }
 
-async fn play(mut stream: TcpStream, act: Act) -> std::io::Result<()> {
+async fn play(mut stream: TcpStream, act: Act, heads: &Mutex<Vec<String>>) -> std::io::Result<()> {
     match act {
         Act::Say(bytes) => {
-            head(&mut stream).await?;
+            head(&mut stream, heads).await?;
             stream.write_all(&bytes).await?;
         }
         Act::Answer(answer) => {
-            let length = head(&mut stream).await?;
+            let length = head(&mut stream, heads).await?;
             let mut body = vec![0; length];
             stream.read_exact(&mut body).await?;
             stream.write_all(answer.as_bytes()).await?;
@@ -106,17 +119,26 @@ async fn play(mut stream: TcpStream, act: Act) -> std::io::Result<()> {
         Act::Hang => {
             tokio::io::copy(&mut stream, &mut tokio::io::sink()).await?;
         }
+        Act::Drip(answer) => {
+            head(&mut stream, heads).await?;
+            stream.write_all(answer.as_bytes()).await?;
+            loop {
+                stream.write_all(b"x").await?;
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
     }
     stream.shutdown().await
 }
 
 /// Reads a head; gives the length of the body that follows.
-async fn head(stream: &mut TcpStream) -> std::io::Result<usize> {
+async fn head(stream: &mut TcpStream, heads: &Mutex<Vec<String>>) -> std::io::Result<usize> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         head.push(stream.read_u8().await?);
     }
     let head = String::from_utf8_lossy(&head).to_lowercase();
+    heads.lock().unwrap().push(head.clone());
     let length = head
         .lines()
         .find_map(|line| line.strip_prefix("content-length: "));

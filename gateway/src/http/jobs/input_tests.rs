@@ -8,7 +8,7 @@ use super::*;
 const UPLOAD: &str = "019adf00-0000-7000-8000-000000000001";
 const URL: &str = "https://files.example/film.mp4?sig=abc";
 
-fn read_one(input: Value) -> Result<Input, FieldError> {
+fn read_one(input: &Value) -> Result<Input, FieldError> {
     let inputs = Fields::of_body(json!({ "source": input }))?.rest_as_objects()?;
     let (_, fields) = inputs.into_iter().next().expect("one");
     read(fields, 1_000)
@@ -16,10 +16,10 @@ fn read_one(input: Value) -> Result<Input, FieldError> {
 
 #[test]
 fn an_input_is_an_upload_or_an_address_with_what_is_known_of_it() {
-    let upload = read_one(json!({ "upload_id": UPLOAD, "url": null })).unwrap();
+    let upload = read_one(&json!({ "upload_id": UPLOAD, "url": null })).unwrap();
     assert_eq!(upload, Input::Upload(UPLOAD.parse().unwrap()));
     let sha256 = "0a".repeat(32);
-    let input = read_one(json!({ "url": URL, "sha256": sha256, "size_bytes": 1_000 })).unwrap();
+    let input = read_one(&json!({ "url": URL, "sha256": sha256, "size_bytes": 1_000 })).unwrap();
     let expected = UrlInput {
         url: SecretUrl::new(URL),
         sha256: Some(sha256),
@@ -68,7 +68,7 @@ fn what_is_wrong_with_an_input_is_named() {
         (json!({ "url": URL, "headers": {} }), "source.headers"),
     ] {
         let shown = input.to_string();
-        let error = read_one(input).expect_err(&shown);
+        let error = read_one(&input).expect_err(&shown);
         assert_eq!(error.field, field, "{shown}");
         assert!(!error.problem.contains("abc"), "{error}");
     }
