@@ -16,6 +16,7 @@ mod fence_modes;
 mod gateways;
 mod give_back;
 mod idempotency;
+mod input_urls;
 mod job_list;
 mod keeping;
 mod leasing;
