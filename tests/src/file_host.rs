@@ -123,7 +123,10 @@ fn answer<'f>(act: Serve, head: &str, file: &'f [u8]) -> (String, &'f [u8]) {
         }
         Serve::Moved => {
             let to = "location: /elsewhere.mp4\r\n";
-            (format!("HTTP/1.1 302 Found\r\n{to}content-length: 0\r\n\r\n"), b"")
+            (
+                format!("HTTP/1.1 302 Found\r\n{to}content-length: 0\r\n\r\n"),
+                b"",
+            )
         }
     }
 }

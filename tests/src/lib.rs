@@ -47,6 +47,7 @@ pub mod counters;
 pub mod db;
 pub mod described;
 pub mod event_stream;
+pub mod file_host;
 pub mod gateway;
 pub mod holds;
 pub mod lease;

@@ -18,6 +18,8 @@ mod gateways;
 mod hang_ups;
 mod health;
 mod idempotency;
+mod input_url_orders;
+mod input_urls;
 mod journal;
 mod keeping;
 mod lease_requests;
