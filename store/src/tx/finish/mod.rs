@@ -8,6 +8,9 @@
 //! The facts that were judged are repeated in the `WHERE`; fewer rows than were judged is an
 //! inconsistency.
 //!
+//! What a job must not outlive is seen to by the database itself (the trigger
+//! `addresses_are_forgotten`).
+//!
 //! Locks: jobs and attempts are the caller's; the orgs' ledger accounts are taken here, by id.
 
 mod end;
@@ -128,9 +131,6 @@ async fn write(tx: &mut Tx, now: OffsetDateTime, ends: &[Finish]) -> Result<Writ
                 cancel_requested_at = case when e.status = 'cancelled'
                     then coalesce(j.cancel_requested_at, $2) else j.cancel_requested_at end,
                 failure_code = e.failure_code, failure_message = e.failure_message,
-                -- nobody fetches anything from there any more
-                inputs = case when e.terminal and j.inputs @? '$[*].sealed_url'
-                    then inputs_without_addresses(j.inputs) else j.inputs end,
                 winning_attempt_id = (e.output ->> 'attempt_id')::uuid,
                 output_key = e.output ->> 'object_key',
                 output_sha256 = decode(e.output ->> 'sha256', 'hex'),
