@@ -17,6 +17,7 @@ mod list;
 mod money;
 mod order;
 mod paging;
+mod parameters;
 mod parsing;
 mod quote;
 mod screen;

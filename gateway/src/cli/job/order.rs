@@ -6,6 +6,7 @@ use clap::Args;
 use fencepost_domain::duration::LeaseDuration;
 use fencepost_domain::ids::{EndpointId, UploadId};
 use fencepost_domain::secret_url::SecretUrl;
+use serde_json::map::Entry;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
@@ -19,7 +20,8 @@ pub(super) struct OrderArgs {
     /// What is to be done, such as transcode.v1; `fencepost job services` shows what there is.
     #[arg(long, value_name = "NAME")]
     service: String,
-    /// A parameter of the service; JSON where it can be read as such, text otherwise. Repeatable.
+    /// A parameter of the service; JSON where it can be read as such, text otherwise. A dot leads
+    /// into another parameter: encode.codec=h264. Repeatable.
     #[arg(long = "param", value_name = "NAME=VALUE", value_parser = parsing::parameter)]
     params: Vec<(String, Value)>,
     /// An input of the service: a file, upload:ID for one that was sent before, https://… for an address
@@ -85,7 +87,11 @@ impl OrderArgs {
 
     /// The body of a create, with these inputs.
     pub(super) fn body(&self, inputs: Map<String, Value>) -> Result<Value, JobError> {
-        let params = unique("parameter", self.params.iter().cloned())?;
+        let mut params = Map::new();
+        for (name, value) in &self.params {
+            insert(&mut params, name, value.clone())
+                .map_err(|()| JobError::Usage(format!("the parameter {name} is given twice")))?;
+        }
         let words = self.metadata.iter();
         let words = words.map(|(name, text)| (name.clone(), json!(text)));
         let metadata = unique("metadata", words)?;
@@ -152,6 +158,20 @@ pub(super) fn unsent() -> Value {
     sent(UploadId(Uuid::nil()))
 }
 
+/// Puts a parameter in its place: `encode.codec` into the object `encode`. Refused if something is
+/// there already.
+fn insert(params: &mut Map<String, Value>, name: &str, value: Value) -> Result<(), ()> {
+    let Some((outer, inner)) = name.split_once('.') else {
+        let Entry::Vacant(place) = params.entry(name) else {
+            return Err(());
+        };
+        place.insert(value);
+        return Ok(());
+    };
+    let object = params.entry(outer).or_insert_with(|| json!({}));
+    insert(object.as_object_mut().ok_or(())?, inner, value)
+}
+
 fn unique(
     what: &str,
     pairs: impl Iterator<Item = (String, Value)>,
@@ -163,4 +183,24 @@ fn unique(
         }
     }
     Ok(map)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dot_leads_into_a_parameter_and_nothing_is_given_twice() {
+        let mut params = Map::new();
+        for (name, value) in [("fit", json!("crop")), ("encode.codec", json!("h264"))] {
+            assert_eq!(insert(&mut params, name, value), Ok(()));
+        }
+        assert_eq!(insert(&mut params, "encode.fps", json!(30)), Ok(()));
+        let whole = json!({ "fit": "crop", "encode": { "codec": "h264", "fps": 30 } });
+        assert_eq!(json!(params), whole);
+        for name in ["fit", "encode", "encode.fps", "fit.more"] {
+            assert_eq!(insert(&mut params, name, json!(1)), Err(()), "{name}");
+        }
+        assert_eq!(json!(params)["encode"], whole["encode"]);
+    }
 }
