@@ -40,6 +40,7 @@ mod s3_links;
 mod s3_outages;
 mod s3_parts;
 mod secrets;
+mod services;
 mod sessions;
 mod slots;
 mod stale;

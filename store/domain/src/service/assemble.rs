@@ -28,6 +28,7 @@ pub struct AssembleParams {
 /// How long a film is whose picture and sound are not equally long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "AssembleLength")]
 pub enum Length {
     /// As long as the picture: longer sound is cut, after shorter sound there is silence.
     #[default]
