@@ -94,10 +94,19 @@ impl S3Config {
 
     /// What the bucket is opened with. Links last for `grant`.
     pub fn settings(&self, grant: LeaseDuration) -> Result<BucketSettings, ConfigError> {
-        let [id, secret] = self.keys().map(|(key, value, file)| match (value, file) {
-            (Some(secret), None) => Ok(secret.clone()),
-            (None, Some(file)) => Secret::from_file(&path(&format!("{key}_file")), file),
-            (given, both) => one_of(key, given.is_some(), both.is_some()).map(|()| Secret::new("")),
+        let [id, secret] = self.keys().map(|(key, value, file)| {
+            let secret = match (value, file) {
+                (Some(secret), None) => secret.clone(),
+                (None, Some(file)) => Secret::from_file(&path(&format!("{key}_file")), file)?,
+                (given, both) => {
+                    one_of(key, given.is_some(), both.is_some())?;
+                    Secret::new("")
+                }
+            };
+            if secret.expose().is_empty() {
+                return Err(ConfigError::about(&path(key), "is empty"));
+            }
+            Ok(secret)
         });
         Ok(BucketSettings {
             bucket: self.bucket.clone().unwrap_or_default(),
@@ -169,5 +178,29 @@ fn check_endpoint(endpoint: &str) -> Result<(), ConfigError> {
         "https" if is_plain => Ok(()),
         "http" if is_plain && is_local => Ok(()),
         _ => Err(refused()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_key_is_refused_by_its_name() {
+        let grant = LeaseDuration::seconds(900);
+        let with = |id: &str, secret: &str| S3Config {
+            access_key_id: Some(Secret::new(id)),
+            secret_access_key: Some(Secret::new(secret)),
+            ..S3Config::default()
+        };
+        assert!(with("id", "secret").settings(grant).is_ok());
+        for (id, secret, key) in [
+            ("", "secret", "artifacts.s3.access_key_id"),
+            ("id", "", "artifacts.s3.secret_access_key"),
+        ] {
+            let refused = with(id, secret).settings(grant);
+            let refused = refused.map(drop).expect_err("it is empty").to_string();
+            assert!(refused.contains(key), "{refused}");
+        }
     }
 }

@@ -37,7 +37,9 @@ impl Try {
 
     /// The connection was cut, or there was none.
     pub(super) fn cut(error: &reqwest::Error) -> Self {
-        // Without the address, which may be a link that is a secret.
+        // Without the address, which may be a link that is a secret; the host alone is none.
+        let url = error.url();
+        let host = url.and_then(|url| Some((url.host_str()?, url.port_or_known_default()?)));
         let mut why = error
             .source()
             .map_or_else(|| error.to_string(), ToString::to_string);
@@ -45,6 +47,9 @@ impl Try {
         while let Some(next) = cause.and_then(std::error::Error::source) {
             why = format!("{why}: {next}");
             cause = Some(next);
+        }
+        if let Some((host, port)) = host {
+            why = format!("{host}:{port}: {why}");
         }
         Self::Again { why, after: None }
     }

@@ -28,8 +28,9 @@ pub(super) struct Connection {
     /// A file with the API key; without it, the key is taken from FENCEPOST_KEY.
     #[arg(long, global = true, env = "FENCEPOST_KEY_FILE", value_name = "FILE")]
     key_file: Option<PathBuf>,
-    /// How long to go on trying when the gateway cannot be reached (ms, s, m, h).
-    #[arg(long, global = true, default_value = "1m", value_name = "TIME")]
+    /// How long to go on trying when the gateway, or the place where a file is, does not answer (ms,
+    /// s, m, h).
+    #[arg(long, global = true, default_value = "3m", value_name = "TIME")]
     patience: LeaseDuration,
 }
 

@@ -28,8 +28,8 @@ pub enum JobError {
         /// The job.
         id: String,
     },
-    /// The gateway does not answer, or is in trouble.
-    #[error("the gateway cannot be reached: {0}")]
+    /// The gateway, or the place where a file is, does not answer or is in trouble.
+    #[error("gave up trying (--patience makes it try for longer): {0}")]
     Unreachable(String),
     /// A signal came; what stands now, and what can be done.
     #[error("interrupted{0}")]
