@@ -16,6 +16,7 @@
 
 mod args;
 mod capabilities;
+mod captions;
 mod check;
 pub mod child;
 mod clean;

@@ -21,6 +21,8 @@ pub(crate) struct Picture {
     pub source_fps: Option<f64>,
     /// Transfer characteristic of an HDR source that is to become an ordinary picture.
     pub tone_map_from: Option<String>,
+    /// File of ours with captions that are drawn into it.
+    pub drawn: Option<&'static str>,
 }
 
 impl Picture {
@@ -43,6 +45,7 @@ impl Picture {
             fps: None,
             source_fps: source.fps,
             tone_map_from: maps.then(|| source.transfer.clone()),
+            drawn: None,
         }
     }
 
@@ -52,16 +55,28 @@ impl Picture {
         if let Some(fps) = self.fps {
             chain.push(format!("fps={fps}"));
         }
-        let Size { width, height } = self.size;
+        chain.push(self.scale(self.size));
+        self.finish(&mut chain);
+        chain
+    }
+
+    /// The filter that gives the picture, or a part of it, its size.
+    pub(crate) fn scale(&self, Size { width, height }: Size) -> String {
         let range = match self.encoder.codec() {
             VideoCodec::Prores => "",
             VideoCodec::H264 | VideoCodec::Hevc | VideoCodec::Vp9 => ":out_range=tv",
         };
-        chain.push(format!("scale={width}:{height}:flags=bicubic{range}"));
-        self.make_ordinary(&mut chain);
+        format!("scale={width}:{height}:flags=bicubic{range}")
+    }
+
+    /// What comes after the picture has its size.
+    pub(crate) fn finish(&self, chain: &mut Vec<String>) {
+        self.make_ordinary(chain);
+        if let Some(file) = self.drawn {
+            chain.push(format!("ass={file}"));
+        }
         chain.push("setsar=1".to_owned());
         chain.push(format!("format={}", self.encoder.pixel_format()));
-        chain
     }
 
     /// Turns HDR into an ordinary picture, if it has to be.
@@ -101,6 +116,30 @@ impl Picture {
         let pixels = f64::from(self.size.width) * f64::from(self.size.height);
         kbps(pixels * fps * 0.1 / 1000.0)
     }
+}
+
+/// Frame rates that films usually have.
+const USUAL_RATES: [f64; 9] = [
+    24_000.0 / 1001.0,
+    24.0,
+    25.0,
+    30_000.0 / 1001.0,
+    30.0,
+    48.0,
+    50.0,
+    60_000.0 / 1001.0,
+    60.0,
+];
+
+/// The constant rate for a picture whose own may vary: its average, or the usual one that is meant
+/// by it. Never below ten, so that whatever is to happen at a time happens soon after it.
+pub(crate) fn steady_rate(source: &VideoStream) -> f64 {
+    let average = source.fps.unwrap_or(25.0).clamp(10.0, 120.0);
+    let far = |rate: &f64| (rate - average).abs();
+    let nearest = USUAL_RATES.into_iter().min_by(|a, b| far(a).total_cmp(&far(b)));
+    nearest
+        .filter(|rate| far(rate) < average * 0.002)
+        .unwrap_or(average)
 }
 
 #[expect(

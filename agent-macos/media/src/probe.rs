@@ -115,9 +115,44 @@ impl Probe {
 /// Describes `file`. A file that is no media file is `input_invalid`.
 pub async fn probe(bench: &Workbench, file: &Path) -> Result<Probe, MediaFailure> {
     let container = sniff(file).await?;
+    let report = ask(bench, container, file, "-show_format -show_streams").await?;
+    Ok(understand(container, &report))
+}
+
+/// Whether a video can be taken over from its first packet on: it is a key frame, shown at once,
+/// and not the run-up to a cut that the file only describes.
+pub(crate) async fn begins_cleanly(
+    bench: &Workbench,
+    file: &Path,
+    container: Container,
+    stream: u32,
+) -> Result<bool, MediaFailure> {
+    let wish = "-show_entries packet=stream_index,pts_time,flags:format=start_time \
+                -read_intervals %+#500";
+    let report = ask(bench, container, file, wish).await?;
+    let start = report.format.start_time.as_deref();
+    let start: f64 = start.and_then(|text| text.parse().ok()).unwrap_or(0.0);
+    let first = report
+        .packets
+        .iter()
+        .find(|packet| packet.stream_index == Some(stream));
+    Ok(first.is_some_and(|packet| {
+        let shown = packet.pts_time.as_deref().and_then(|text| text.parse::<f64>().ok());
+        let is_soon = shown.is_some_and(|shown| (-0.001..0.1).contains(&(shown - start)));
+        is_soon && packet.flags.contains('K') && !packet.flags.contains('D')
+    }))
+}
+
+/// What ffprobe answers to fixed arguments written as one line.
+async fn ask(
+    bench: &Workbench,
+    container: Container,
+    file: &Path,
+    wish: &'static str,
+) -> Result<Report, MediaFailure> {
     let spec = ChildSpec {
         program: &bench.tools.ffprobe,
-        args: arguments(container, file),
+        args: arguments(container, file, wish),
         folder: &bench.folder,
         limits: bench.probe_limits(),
         isolation: &bench.tools.isolation,
@@ -148,27 +183,20 @@ pub async fn probe(bench: &Workbench, file: &Path) -> Result<Probe, MediaFailure
             "the file's description is endless",
         ));
     }
-    let report = serde_json::from_slice(&finished.stdout).map_err(|error| {
+    serde_json::from_slice(&finished.stdout).map_err(|error| {
         MediaFailure::new(
             FailureCode::InternalError,
             format!("ffprobe's answer is odd: {error}"),
         )
-    })?;
-    Ok(understand(container, &report))
+    })
 }
 
-fn arguments(container: Container, file: &Path) -> Vec<OsString> {
+fn arguments(container: Container, file: &Path, wish: &'static str) -> Vec<OsString> {
     let mut args: Vec<OsString> = ["-v", "error", "-hide_banner", "-protocol_whitelist", "file"]
         .into_iter()
-        .chain([
-            "-f",
-            container.demuxer(),
-            "-of",
-            "json",
-            "-show_format",
-            "-show_streams",
-            "-i",
-        ])
+        .chain(["-f", container.demuxer(), "-of", "json"])
+        .chain(wish.split(' '))
+        .chain(["-i"])
         .map(OsString::from)
         .collect();
     args.push(file_url(file));

@@ -10,12 +10,23 @@ pub(crate) struct Report {
     #[serde(default)]
     pub(crate) streams: Vec<Stream>,
     #[serde(default)]
+    pub(crate) packets: Vec<Packet>,
+    #[serde(default)]
     pub(crate) format: Format,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Packet {
+    pub(crate) stream_index: Option<u32>,
+    pub(crate) pts_time: Option<String>,
+    #[serde(default)]
+    pub(crate) flags: String,
 }
 
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Format {
     pub(crate) duration: Option<String>,
+    pub(crate) start_time: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]

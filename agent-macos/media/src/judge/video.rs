@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use super::{Length, Pictures, judge_container, judge_length, same};
+use super::{Length, Pictures, judge_container, judge_length, same, tolerance};
 use crate::{Checked, Container, Probe, Rejection, VideoStream};
 
 /// A moving picture, perhaps with sound and captions.
@@ -26,6 +26,8 @@ pub struct VideoPromise {
     pub captions: RangeInclusive<usize>,
     /// How long it is, if that is known.
     pub length: Option<Length>,
+    /// Whether its picture lasts as long as the film: sound alone may go on otherwise.
+    pub lasting: bool,
 }
 
 /// Whether `found` is such a film.
@@ -43,11 +45,21 @@ pub(super) fn judge(
     {
         return Err(Rejection::FrameRate { wanted, found: fps });
     }
+    let duration_seconds = judge_length(found, promise.length, (video.fps, most))?;
+    if promise.lasting
+        && let Some(picture) = video.duration_seconds
+        && (picture - duration_seconds).abs() > tolerance(duration_seconds, &[video.fps])
+    {
+        return Err(Rejection::Duration {
+            wanted: duration_seconds,
+            found: picture,
+        });
+    }
     Ok(Checked {
         container: found.container,
         size: Some(video.displayed),
         fps: video.fps,
-        duration_seconds: judge_length(found, promise.length, (video.fps, most))?,
+        duration_seconds,
         frames: 0,
         has_audio: found.main_audio().is_some(),
     })

@@ -1,5 +1,9 @@
 //! The services, each in a file of its own: how its output is made, and what that has to be.
 
+mod assemble;
+mod caption_burn;
+mod measure;
+mod stitch_export;
 mod transcode;
 
 use fencepost_domain::service::ServiceParams;
@@ -15,10 +19,10 @@ pub(crate) const LENGTH_SLACK_SECONDS: f64 = 1.0;
 pub(crate) async fn make(task: &Task<'_>) -> Result<Made, MediaFailure> {
     match &task.job.params {
         ServiceParams::Transcode(params) => transcode::make(task, params).await,
-        ServiceParams::StitchExport(_)
-        | ServiceParams::CaptionBurn(_)
-        | ServiceParams::Assemble(_)
-        | ServiceParams::AudioMix(_)
+        ServiceParams::StitchExport(params) => stitch_export::make(task, params).await,
+        ServiceParams::CaptionBurn(params) => caption_burn::make(task, params).await,
+        ServiceParams::Assemble(params) => assemble::make(task, params).await,
+        ServiceParams::AudioMix(_)
         | ServiceParams::Thumbnail(_)
         | ServiceParams::Noop(_) => Err(invalid("this agent does not run that service")),
     }
@@ -30,10 +34,10 @@ impl Expectation {
     pub fn of(params: &ServiceParams, sources: &Sources, max_output_seconds: u32) -> Option<Self> {
         let promise = match params {
             ServiceParams::Transcode(params) => transcode::promise(params, sources),
-            ServiceParams::StitchExport(_)
-            | ServiceParams::CaptionBurn(_)
-            | ServiceParams::Assemble(_)
-            | ServiceParams::AudioMix(_)
+            ServiceParams::StitchExport(params) => stitch_export::promise(params, sources),
+            ServiceParams::CaptionBurn(params) => caption_burn::promise(params, sources),
+            ServiceParams::Assemble(params) => assemble::promise(params, sources),
+            ServiceParams::AudioMix(_)
             | ServiceParams::Thumbnail(_)
             | ServiceParams::Noop(_) => return None,
         };

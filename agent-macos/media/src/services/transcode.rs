@@ -9,7 +9,7 @@ use super::{encode_somehow, require_affordable, video_of};
 use crate::args::Args;
 use crate::encoder::Quality;
 use crate::judge::{Length, Pictures, Promise, VideoPromise};
-use crate::picture::Picture;
+use crate::picture::{Picture, steady_rate};
 use crate::progress::{Meter, Stage};
 use crate::size::{SizeWish, output_size};
 use crate::work::{Made, Task};
@@ -18,14 +18,24 @@ use crate::{Container, Encoder, MediaFailure, Probe, Sources};
 /// Probes the source and encodes it.
 pub(super) async fn make(task: &Task<'_>, params: &TranscodeParams) -> Result<Made, MediaFailure> {
     let source = task.probe("source").await?;
+    write(task, params, source, None).await
+}
+
+/// Encodes a source, perhaps with captions of ours drawn into its picture.
+pub(super) async fn write(
+    task: &Task<'_>,
+    params: &TranscodeParams,
+    source: Probe,
+    drawn: Option<&'static str>,
+) -> Result<Made, MediaFailure> {
     let length = source.expected_seconds(params.audio == Audio::Keep);
     require_affordable(length, task.job.max_output_seconds)?;
-    let proven = task.has_videotoolbox(params.codec);
-    let quality = quality(params);
-    let has_scale = matches!(quality, Quality::Crf(_));
-    let chosen = Encoder::choose(params.codec, params.hardware, (has_scale, proven))?;
+    let chosen = choose(task, params)?;
     let encode = async |encoder| {
-        let plan = Plan::new(&source, params, encoder, task.bench.tools.tone_maps)?;
+        let mut plan = Plan::new(&source, params, encoder, task.bench.tools.tone_maps)?;
+        if drawn.is_some() {
+            plan.draw(drawn);
+        }
         let args = plan.arguments(task.file("source")?, task.output, task.stop_after_seconds());
         let mut meter = Meter::new(Stage::Encoding, length, task.on_progress);
         task.ffmpeg("encoding", args, &mut meter).await.map(drop)
@@ -38,40 +48,56 @@ pub(super) async fn make(task: &Task<'_>, params: &TranscodeParams) -> Result<Ma
     })
 }
 
+/// The encoder for what the buyer wishes, of those that this machine has proven.
+pub(super) fn choose(task: &Task<'_>, params: &TranscodeParams) -> Result<Encoder, MediaFailure> {
+    let proven = task.has_videotoolbox(params.codec);
+    let has_scale = matches!(quality(params), Quality::Crf(_));
+    Encoder::choose(params.codec, params.hardware, (has_scale, proven))
+}
+
 /// What the output has to be; without its source less is known.
 pub(super) fn promise(params: &TranscodeParams, sources: &Sources) -> Promise {
-    let source = sources.get("source");
+    let promise = film(params);
+    let Some(source) = sources.get("source") else {
+        return Promise::Video(promise);
+    };
     let with_audio = params.audio == Audio::Keep;
+    let size = source
+        .main_video()
+        .and_then(|video| output_size(wish(params), video).ok());
+    let sounds = usize::from(with_audio && source.main_audio().is_some());
+    Promise::Video(VideoPromise {
+        width: size.map_or(params.width, |size| Some(size.width)),
+        height: size.map_or(params.height, |size| Some(size.height)),
+        sounds: sounds..=sounds,
+        length: Length::like(source, with_audio),
+        ..promise
+    })
+}
+
+/// What is promised of every film that is encoded like this, whatever it is made of.
+pub(super) fn film(params: &TranscodeParams) -> VideoPromise {
     let (pictures, sound): (Pictures, _) = match params.codec {
         VideoCodec::H264 => (&[(VideoCodec::H264, "yuv420p")], "aac"),
         VideoCodec::Hevc => (&[(VideoCodec::Hevc, "yuv420p")], "aac"),
         VideoCodec::Vp9 => (&[(VideoCodec::Vp9, "yuv420p")], "opus"),
         VideoCodec::Prores => (&[(VideoCodec::Prores, "yuv422p10le")], "aac"),
     };
-    let size = source
-        .and_then(Probe::main_video)
-        .and_then(|video| output_size(wish(params), video).ok());
-    let sounds = match source {
-        Some(source) => {
-            let wanted = usize::from(with_audio && source.main_audio().is_some());
-            wanted..=wanted
-        }
-        None => 0..=usize::from(with_audio),
-    };
-    Promise::Video(VideoPromise {
+    VideoPromise {
         container: container(params.codec),
         pictures,
-        width: size.map_or(params.width, |size| Some(size.width)),
-        height: size.map_or(params.height, |size| Some(size.height)),
+        width: params.width,
+        height: params.height,
         fps: params.fps,
         sound,
-        sounds,
+        sounds: 0..=usize::from(params.audio == Audio::Keep),
         captions: 0..=0,
-        length: source.and_then(|source| Length::like(source, with_audio)),
-    })
+        length: None,
+        lasting: false,
+    }
 }
 
-fn container(codec: VideoCodec) -> Container {
+pub(super) fn container(codec: VideoCodec) -> Container {
     match codec {
         VideoCodec::H264 | VideoCodec::Hevc => Container::Mp4,
         VideoCodec::Vp9 => Container::Webm,
@@ -79,11 +105,11 @@ fn container(codec: VideoCodec) -> Container {
     }
 }
 
-fn wish(params: &TranscodeParams) -> SizeWish {
+pub(super) fn wish(params: &TranscodeParams) -> SizeWish {
     SizeWish::even(params.width, params.height)
 }
 
-fn quality(params: &TranscodeParams) -> Quality {
+pub(super) fn quality(params: &TranscodeParams) -> Quality {
     match (params.crf, params.bitrate_kbps) {
         (Some(crf), _) => Quality::Crf(crf),
         (None, Some(kbps)) => Quality::Kbps(kbps),
@@ -126,6 +152,14 @@ impl<'a> Plan<'a> {
             },
             container: container(params.codec),
         })
+    }
+
+    /// Draws captions. Frames must come often enough to show each at its time, whatever the source
+    /// does, so that the rate becomes constant.
+    fn draw(&mut self, file: Option<&'static str>) {
+        self.picture.drawn = file;
+        let video = self.source.main_video();
+        self.picture.fps = self.picture.fps.or(video.map(steady_rate));
     }
 
     /// FFmpeg's arguments for reading `input` and writing `output`.
