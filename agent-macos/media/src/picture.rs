@@ -136,7 +136,9 @@ const USUAL_RATES: [f64; 9] = [
 pub(crate) fn steady_rate(source: &VideoStream) -> f64 {
     let average = source.fps.unwrap_or(25.0).clamp(10.0, 120.0);
     let far = |rate: &f64| (rate - average).abs();
-    let nearest = USUAL_RATES.into_iter().min_by(|a, b| far(a).total_cmp(&far(b)));
+    let nearest = USUAL_RATES
+        .into_iter()
+        .min_by(|a, b| far(a).total_cmp(&far(b)));
     nearest
         .filter(|rate| far(rate) < average * 0.002)
         .unwrap_or(average)

@@ -137,7 +137,10 @@ pub(crate) async fn begins_cleanly(
         .iter()
         .find(|packet| packet.stream_index == Some(stream));
     Ok(first.is_some_and(|packet| {
-        let shown = packet.pts_time.as_deref().and_then(|text| text.parse::<f64>().ok());
+        let shown = packet
+            .pts_time
+            .as_deref()
+            .and_then(|text| text.parse::<f64>().ok());
         let is_soon = shown.is_some_and(|shown| (-0.001..0.1).contains(&(shown - start)));
         is_soon && packet.flags.contains('K') && !packet.flags.contains('D')
     }))

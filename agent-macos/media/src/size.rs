@@ -95,11 +95,11 @@ fn invalid(message: String) -> MediaFailure {
     clippy::cast_sign_loss,
     reason = "the value is clamped into the range of u32 first"
 )]
-pub(crate) fn nearest(pixels: f64) -> u32 {
+fn nearest(pixels: f64) -> u32 {
     pixels.round().clamp(0.0, f64::from(u32::MAX)) as u32
 }
 
-pub(crate) fn nearest_even(pixels: f64) -> u32 {
+fn nearest_even(pixels: f64) -> u32 {
     nearest(pixels / 2.0).clamp(1, u32::MAX / 2) * 2
 }
 

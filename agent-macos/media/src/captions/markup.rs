@@ -72,7 +72,10 @@ fn until_tag(line: &str) -> (&str, Option<(&str, &str)>) {
             let is_time = name.split_once('>').is_some_and(|(inside, _)| {
                 inside.contains(':') && super::time::parse(inside).is_some()
             });
-            (name.starts_with(|c: char| c.is_ascii_alphabetic()) || is_time, '>')
+            (
+                name.starts_with(|c: char| c.is_ascii_alphabetic()) || is_time,
+                '>',
+            )
         } else {
             (after.starts_with('\\'), '}')
         };

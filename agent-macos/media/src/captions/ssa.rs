@@ -87,7 +87,9 @@ pub(super) fn parse(lines: &[&str]) -> Result<Script, LineError> {
             continue;
         }
         if line.len() > LONGEST_LINE {
-            return Err(wrong(format!("a line may have at most {LONGEST_LINE} bytes")));
+            return Err(wrong(format!(
+                "a line may have at most {LONGEST_LINE} bytes"
+            )));
         }
         match (section, key) {
             (Section::Styles, "Style") => styles += 1,

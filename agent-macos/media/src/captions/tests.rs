@@ -21,7 +21,9 @@ fn dialogue(text: &str) -> Vec<String> {
         size_percent: 6.0,
     };
     let script = parse(text).as_script(look);
-    let lines = script.lines().filter_map(|line| line.strip_prefix("Dialogue: "));
+    let lines = script
+        .lines()
+        .filter_map(|line| line.strip_prefix("Dialogue: "));
     lines
         .map(|line| line.replace("Default,,0,0,0,,", ""))
         .collect()
@@ -75,13 +77,25 @@ fn text_that_looks_like_codes_is_only_text() {
 fn a_mistake_is_named_by_its_line() {
     for (text, line, word) in [
         ("#EXTM3U\nfile:///etc/passwd\n", 1, "srt, vtt or ass"),
-        ("1\n00:00:01,000 --> 00:00:02\nHi\n\nstray text\n", 5, "begin"),
+        (
+            "1\n00:00:01,000 --> 00:00:02\nHi\n\nstray text\n",
+            5,
+            "begin",
+        ),
         ("1\n00:00:03,000 --> 00:00:02,000\nHi\n", 2, "ends before"),
         ("1\n00:00:03,000 --> soon\nHi\n", 2, "times"),
-        ("1\n00:00:01,000 --> 00:00:02,000\nHi\n2\n00:00:03,000 --> 00:00:04,000\n", 5, "empty"),
+        (
+            "1\n00:00:01,000 --> 00:00:02,000\nHi\n2\n00:00:03,000 --> 00:00:04,000\n",
+            5,
+            "empty",
+        ),
         ("WEBVTT\n\nname\nno times\n", 4, "times"),
         ("WEBVTT\n\nname", 3, "times"),
-        ("[Script Info]\n[Events]\nDialogue: 0,now,then,Default,,0,0,0,,Hi\n", 3, "times"),
+        (
+            "[Script Info]\n[Events]\nDialogue: 0,now,then,Default,,0,0,0,,Hi\n",
+            3,
+            "times",
+        ),
         ("[Script Info]\n[Events]\nFormat: Layer, Text\n", 3, "Start"),
     ] {
         let (found, problem) = problem(text);

@@ -20,10 +20,7 @@ use crate::work::{Made, Partial, Task, invalid};
 use crate::{Container, Encoder, FailureCode, MediaFailure, Sources, VideoStream};
 
 /// Pictures that every player shows alike.
-const PICTURES: Pictures = &[
-    (VideoCodec::H264, "yuv420p"),
-    (VideoCodec::Hevc, "yuv420p"),
-];
+const PICTURES: Pictures = &[(VideoCodec::H264, "yuv420p"), (VideoCodec::Hevc, "yuv420p")];
 /// Name of the captions within the workbench's folder.
 const CAPTIONS: &str = "captions.srt";
 
@@ -147,8 +144,13 @@ impl Parts<'_> {
         let source = self.picture.source;
         let video = video_of(source, "video")?;
         if !(is_plain(source.container, video)
-            && begins_cleanly(task.bench, task.file("video")?, source.container, video.index)
-                .await?)
+            && begins_cleanly(
+                task.bench,
+                task.file("video")?,
+                source.container,
+                video.index,
+            )
+            .await?)
         {
             return Ok(false);
         }
@@ -200,7 +202,8 @@ impl Parts<'_> {
             args.words("-c:s mov_text");
         }
         if let Some(language) = self.language {
-            args.words("-metadata:s:s:0").word(format!("language={language}"));
+            args.words("-metadata:s:s:0")
+                .word(format!("language={language}"));
         }
         args.word("-t").word(format!("{:.6}", self.length));
         args.film(Container::Mp4, task.output);
@@ -247,6 +250,9 @@ fn is_plain(container: Container, video: &VideoStream) -> bool {
         .iter()
         .any(|(codec, format)| codec.as_str() == video.codec && *format == video.pixel_format);
     let upright = video.rotation == 0 && video.square_pixels && video.displayed == video.stored;
-    let moves = matches!(container, Container::Mp4 | Container::Mov | Container::Matroska);
+    let moves = matches!(
+        container,
+        Container::Mp4 | Container::Mov | Container::Matroska
+    );
     known && upright && moves && output_size(SizeWish::even(None, None), video).is_ok()
 }

@@ -20,7 +20,9 @@ pub(super) async fn make(
     params: &CaptionBurnParams,
 ) -> Result<Made, MediaFailure> {
     let captions = Captions::read(task.file("captions")?);
-    let captions = captions.await.map_err(|failure| failure.about("captions"))?;
+    let captions = captions
+        .await
+        .map_err(|failure| failure.about("captions"))?;
     let source = task.probe("source").await?;
     let length = source.expected_seconds(params.encode.audio == Audio::Keep);
     require_affordable(length, task.job.max_output_seconds)?;

@@ -22,9 +22,9 @@ pub(crate) async fn make(task: &Task<'_>) -> Result<Made, MediaFailure> {
         ServiceParams::StitchExport(params) => stitch_export::make(task, params).await,
         ServiceParams::CaptionBurn(params) => caption_burn::make(task, params).await,
         ServiceParams::Assemble(params) => assemble::make(task, params).await,
-        ServiceParams::AudioMix(_)
-        | ServiceParams::Thumbnail(_)
-        | ServiceParams::Noop(_) => Err(invalid("this agent does not run that service")),
+        ServiceParams::AudioMix(_) | ServiceParams::Thumbnail(_) | ServiceParams::Noop(_) => {
+            Err(invalid("this agent does not run that service"))
+        }
     }
 }
 
@@ -37,9 +37,9 @@ impl Expectation {
             ServiceParams::StitchExport(params) => stitch_export::promise(params, sources),
             ServiceParams::CaptionBurn(params) => caption_burn::promise(params, sources),
             ServiceParams::Assemble(params) => assemble::promise(params, sources),
-            ServiceParams::AudioMix(_)
-            | ServiceParams::Thumbnail(_)
-            | ServiceParams::Noop(_) => return None,
+            ServiceParams::AudioMix(_) | ServiceParams::Thumbnail(_) | ServiceParams::Noop(_) => {
+                return None;
+            }
         };
         Some(Self {
             promise,

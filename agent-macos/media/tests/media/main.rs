@@ -1,6 +1,8 @@
 //! Media work with the FFmpeg of this machine.
 #![cfg(test)]
 
+mod assembles;
+mod burns;
 mod checks;
 mod children;
 mod colours;
@@ -9,5 +11,6 @@ mod kit;
 mod leaks;
 mod limits;
 mod shapes;
+mod stitches;
 mod sync;
 mod transcodes;

@@ -147,6 +147,9 @@ async fn what_this_machine_can_encode_is_proven_by_encoding() {
         "encode.vp9",
         "encode.prores",
         "transcode.v1",
+        "stitch_export.v1",
+        "caption_burn.v1",
+        "assemble.v1",
     ] {
         assert!(
             words.iter().any(|proven| proven == word),

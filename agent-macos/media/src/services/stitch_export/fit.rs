@@ -3,7 +3,6 @@
 use fencepost_domain::service::stitch_export::Fit;
 
 use crate::picture::Picture;
-use crate::size::{nearest, nearest_even};
 use crate::{Size, VideoStream};
 
 /// The filters that give `video` the size of the film.
@@ -63,9 +62,18 @@ fn upright(video: &VideoStream) -> Size {
 }
 
 fn scaled(pixels: u32, ratio: f64) -> u32 {
-    nearest_even(f64::from(pixels) * ratio)
+    rounded(f64::from(pixels) * ratio / 2.0).max(1) * 2
 }
 
 fn part(pixels: u32, ratio: f64) -> u32 {
-    nearest(f64::from(pixels) * ratio).clamp(1, pixels.max(1))
+    rounded(f64::from(pixels) * ratio).clamp(1, pixels.max(1))
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the value is clamped into the range of pictures first"
+)]
+fn rounded(pixels: f64) -> u32 {
+    pixels.round().clamp(0.0, 1e6) as u32
 }

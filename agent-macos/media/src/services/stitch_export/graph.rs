@@ -86,7 +86,11 @@ impl Graph<'_> {
         let (count, fps) = (self.cuts.len(), self.film.fps);
         // Sound is joined even where the film has none: it says exactly how long a clip is.
         chains.push(format!("{joined}concat=n={count}:v=1:a=1[film][sound]"));
-        chains.push(format!("[film]setpts=N/{fps}/TB[picture]"));
+        let tags = match whole.tone_map_from {
+            Some(_) => ",setparams=color_primaries=bt709:color_trc=bt709:colorspace=bt709",
+            None => "",
+        };
+        chains.push(format!("[film]setpts=N/{fps}/TB{tags}[picture]"));
         if !self.film.sound {
             chains.push("[sound]anullsink".to_owned());
         }
@@ -96,8 +100,7 @@ impl Graph<'_> {
     fn picture(&self, source: &Probe, cut: &Cut) -> Result<Picture, MediaFailure> {
         let video = video_of(source, &cut.input)?;
         let quality = transcode::quality(&self.params.encode);
-        let mut picture =
-            Picture::of(video, self.film.size, self.encoder, quality, self.tone_maps);
+        let mut picture = Picture::of(video, self.film.size, self.encoder, quality, self.tone_maps);
         picture.fps = Some(self.film.fps);
         if self.tone_maps && self.film.ordinary && video.is_hdr() {
             picture.tone_map_from = Some(video.transfer.clone());
@@ -145,4 +148,3 @@ impl Graph<'_> {
         source.ok_or_else(|| invalid(format!("the job has no input {name}")))
     }
 }
-

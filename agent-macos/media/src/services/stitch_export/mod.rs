@@ -131,10 +131,14 @@ impl Film {
         let source = source.ok_or_else(|| invalid(format!("the job has no input {first}")))?;
         let video = video_of(source, first)?;
         let encode = &params.encode;
-        let size = output_size(transcode::wish(encode), video)
-            .map_err(|failure| failure.about(first))?;
+        let size =
+            output_size(transcode::wish(encode), video).map_err(|failure| failure.about(first))?;
         let keeps_sound = encode.audio == Audio::Keep;
-        let transfers = || used().filter_map(Probe::main_video).map(|video| &video.transfer);
+        let transfers = || {
+            used()
+                .filter_map(Probe::main_video)
+                .map(|video| &video.transfer)
+        };
         let mixed = transfers().any(|transfer| *transfer != video.transfer);
         Ok(Self {
             size,
