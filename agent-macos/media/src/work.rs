@@ -119,11 +119,19 @@ pub async fn run(
     })
 }
 
+/// The file of an input.
+pub(crate) fn file_of<'a>(
+    inputs: &'a BTreeMap<String, PathBuf>,
+    name: &str,
+) -> Result<&'a Path, MediaFailure> {
+    let file = inputs.get(name).map(PathBuf::as_path);
+    file.ok_or_else(|| invalid(format!("the job has no input {name}")))
+}
+
 impl Task<'_> {
     /// The file of an input.
     pub(crate) fn file(&self, name: &str) -> Result<&Path, MediaFailure> {
-        let file = self.job.inputs.get(name).map(PathBuf::as_path);
-        file.ok_or_else(|| invalid(format!("the job has no input {name}")))
+        file_of(&self.job.inputs, name)
     }
 
     /// What an input is. A file that is no film and no sound is `input_invalid`, by its name.

@@ -1,6 +1,7 @@
 //! `assemble.v1`: a picture, its sound and its captions, in one file.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use fencepost_domain::service::AssembleParams;
 use fencepost_domain::service::assemble::Length as Wished;
@@ -16,7 +17,7 @@ use crate::picture::Picture;
 use crate::probe::begins_cleanly;
 use crate::progress::{Meter, Stage};
 use crate::size::{SizeWish, output_size};
-use crate::work::{Made, Partial, Task, invalid};
+use crate::work::{Made, Partial, Task, file_of, invalid};
 use crate::{Container, Encoder, FailureCode, MediaFailure, Sources, VideoStream};
 
 /// Pictures that every player shows alike.
@@ -169,20 +170,27 @@ impl Parts<'_> {
     }
 
     async fn run(&self, task: &Task<'_>, encoder: Option<Encoder>) -> Result<(), MediaFailure> {
-        let args = self.arguments(task, encoder)?;
+        let (inputs, output) = (&task.job.inputs, task.output);
+        let how = (encoder, task.bench.tools.tone_maps);
+        let args = self.arguments(inputs, output, how)?;
         let mut meter = Meter::new(Stage::Encoding, Some(self.length), task.on_progress);
         task.ffmpeg("encoding", args, &mut meter).await.map(drop)
     }
 
     /// FFmpeg's arguments; without an encoder the picture is taken over.
-    fn arguments(&self, task: &Task<'_>, encoder: Option<Encoder>) -> Result<Args, MediaFailure> {
+    fn arguments(
+        &self,
+        files: &BTreeMap<String, PathBuf>,
+        output: &Path,
+        (encoder, tone_maps): (Option<Encoder>, bool),
+    ) -> Result<Args, MediaFailure> {
         let source = self.picture.source;
         let other = self.sound.filter(|sound| sound.input != self.picture.input);
         let mut args = Args::followed();
         args.strict_about([source].into_iter().chain(other.map(|sound| sound.source)));
-        args.input(source.container, task.file(self.picture.input)?);
+        args.input(source.container, file_of(files, self.picture.input)?);
         if let Some(sound) = other {
-            args.input(sound.source.container, task.file(sound.input)?);
+            args.input(sound.source.container, file_of(files, sound.input)?);
         }
         if let Some(captions) = self.captions {
             args.input_as("srt", captions);
@@ -196,7 +204,7 @@ impl Parts<'_> {
             args.map(sound_at + 1, 0);
         }
         args.nameless();
-        self.picture(&mut args, encoder, task.bench.tools.tone_maps)?;
+        self.picture(&mut args, encoder, tone_maps)?;
         self.sound(&mut args);
         if self.captions.is_some() {
             args.words("-c:s mov_text");
@@ -206,7 +214,7 @@ impl Parts<'_> {
                 .word(format!("language={language}"));
         }
         args.word("-t").word(format!("{:.6}", self.length));
-        args.film(Container::Mp4, task.output);
+        args.film(Container::Mp4, output);
         Ok(args)
     }
 
@@ -256,3 +264,7 @@ fn is_plain(container: Container, video: &VideoStream) -> bool {
     );
     known && upright && moves && output_size(SizeWish::even(None, None), video).is_ok()
 }
+
+#[cfg(test)]
+#[path = "assemble_tests.rs"]
+mod tests;

@@ -1,13 +1,16 @@
 //! FFmpeg's arguments for a film of clips: every clip is opened on its own and goes through filters
 //! that make all of them alike, before they are joined.
 
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
 use fencepost_domain::service::StitchExportParams;
 
 use super::{Cut, Film, fit};
 use crate::args::Args;
 use crate::picture::Picture;
 use crate::services::{transcode, video_of};
-use crate::work::{Task, invalid};
+use crate::work::{file_of, invalid};
 use crate::{Encoder, MediaFailure, Probe, Sources};
 
 /// Everything decided before FFmpeg starts.
@@ -22,12 +25,16 @@ pub(super) struct Graph<'a> {
 
 impl Graph<'_> {
     /// The whole command line.
-    pub(super) fn arguments(&self, task: &Task<'_>) -> Result<Args, MediaFailure> {
+    pub(super) fn arguments(
+        &self,
+        files: &BTreeMap<String, PathBuf>,
+        (output, stop_after_seconds): (&Path, u32),
+    ) -> Result<Args, MediaFailure> {
         let container = transcode::container(self.params.encode.codec);
         let mut args = Args::followed();
         args.strict_about(self.sources.values());
         for cut in self.cuts {
-            self.open(&mut args, cut, task)?;
+            self.open(&mut args, cut, files)?;
         }
         let (text, picture) = self.filters()?;
         args.word("-filter_complex").word(text);
@@ -40,14 +47,19 @@ impl Graph<'_> {
         if self.film.sound {
             args.film_sound(container, 2);
         }
-        args.word("-t").word(task.stop_after_seconds().to_string());
-        args.film(container, task.output);
+        args.word("-t").word(stop_after_seconds.to_string());
+        args.film(container, output);
         Ok(args)
     }
 
     /// Opens a clip at the key frame before its start. What comes before the start is dropped by
     /// the filters, which know which picture is still shown then; FFmpeg would drop that too.
-    fn open(&self, args: &mut Args, cut: &Cut, task: &Task<'_>) -> Result<(), MediaFailure> {
+    fn open(
+        &self,
+        args: &mut Args,
+        cut: &Cut,
+        files: &BTreeMap<String, PathBuf>,
+    ) -> Result<(), MediaFailure> {
         // All decoders are open at once, and one works at a time.
         match self.cuts.len() {
             0..=4 => {}
@@ -61,7 +73,7 @@ impl Graph<'_> {
             args.word(cut.start.to_string());
         }
         let source = self.source(cut)?;
-        args.input(source.container, task.file(&cut.input)?);
+        args.input(source.container, file_of(files, &cut.input)?);
         Ok(())
     }
 

@@ -53,7 +53,8 @@ pub(super) async fn make(
             encoder,
             tone_maps: task.bench.tools.tone_maps,
         };
-        let args = graph.arguments(task)?;
+        let ends = (task.output, task.stop_after_seconds());
+        let args = graph.arguments(&task.job.inputs, ends)?;
         let mut meter = Meter::new(Stage::Encoding, Some(length), task.on_progress);
         task.ffmpeg("encoding", args, &mut meter).await?;
         if meter.frames + 2 < frames {
