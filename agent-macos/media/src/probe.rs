@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::child::{self, ChildSpec, Ended, LimitKind, Stdout};
 use crate::exit::{not_started, require_success};
-use crate::report::{Report, Stream, ratio, seconds};
+use crate::report::{Format, Report, Stream, ratio, seconds};
 use crate::sniff::{Container, sniff};
 use crate::{FailureCode, MediaFailure, Size, Workbench};
 
@@ -56,6 +56,10 @@ pub struct VideoStream {
     pub fps: Option<f64>,
     /// Length in seconds.
     pub duration_seconds: Option<f64>,
+    /// How much later than the file it begins, in seconds.
+    pub late_seconds: f64,
+    /// When it ends, in seconds from the beginning of the file.
+    pub end_seconds: Option<f64>,
     /// A cover picture and no video.
     pub attached_picture: bool,
 }
@@ -79,6 +83,8 @@ pub struct AudioStream {
     pub channels: u32,
     /// Length in seconds.
     pub duration_seconds: Option<f64>,
+    /// When it ends, in seconds from the beginning of the file: it may begin late.
+    pub end_seconds: Option<f64>,
 }
 
 impl Probe {
@@ -94,19 +100,11 @@ impl Probe {
 
     /// How long an output with the main video and, if asked, the main audio will be, in seconds.
     pub fn expected_seconds(&self, with_audio: bool) -> Option<f64> {
-        let video = self
-            .main_video()?
-            .duration_seconds
-            .or(self.duration_seconds)?;
+        let video = self.main_video()?.end_seconds.or(self.duration_seconds)?;
         match self.main_audio().filter(|_| with_audio) {
-            Some(audio) => Some(
-                video.max(
-                    audio
-                        .duration_seconds
-                        .or(self.duration_seconds)
-                        .unwrap_or(video),
-                ),
-            ),
+            Some(audio) => {
+                Some(video.max(audio.end_seconds.or(self.duration_seconds).unwrap_or(video)))
+            }
             None => Some(video),
         }
     }
@@ -218,8 +216,12 @@ fn understand(container: Container, report: &Report) -> Probe {
     Probe {
         container,
         duration_seconds: report.format.duration.as_deref().and_then(seconds),
-        video: of_kind("video").map(video).collect(),
-        audio: of_kind("audio").filter_map(audio).collect(),
+        video: of_kind("video")
+            .map(|stream| video(stream, &report.format))
+            .collect(),
+        audio: of_kind("audio")
+            .filter_map(|stream| audio(stream, &report.format))
+            .collect(),
         captions: of_kind("subtitle")
             .map(|stream| stream.codec_name.clone().unwrap_or_default())
             .collect(),
@@ -227,7 +229,7 @@ fn understand(container: Container, report: &Report) -> Probe {
     }
 }
 
-fn video(stream: &Stream) -> VideoStream {
+fn video(stream: &Stream, format: &Format) -> VideoStream {
     let stored = Size::new(stream.width.unwrap_or(0), stream.height.unwrap_or(0));
     let aspect = stream.sample_aspect_ratio.as_deref().and_then(ratio);
     let rotation = stream.rotation();
@@ -243,11 +245,13 @@ fn video(stream: &Stream) -> VideoStream {
         transfer: stream.color_transfer.clone().unwrap_or_default(),
         fps: rate(&stream.avg_frame_rate).or_else(|| rate(&stream.r_frame_rate)),
         duration_seconds: stream.duration_seconds(),
+        late_seconds: stream.late_seconds(format),
+        end_seconds: stream.end_seconds(format),
         attached_picture: stream.is_attached_picture(),
     }
 }
 
-fn audio(stream: &Stream) -> Option<AudioStream> {
+fn audio(stream: &Stream, format: &Format) -> Option<AudioStream> {
     let codec = stream
         .codec_name
         .clone()
@@ -258,5 +262,6 @@ fn audio(stream: &Stream) -> Option<AudioStream> {
         codec,
         channels,
         duration_seconds: stream.duration_seconds(),
+        end_seconds: stream.end_seconds(format),
     })
 }

@@ -13,7 +13,7 @@ use crate::args::Args;
 use crate::captions::Captions;
 use crate::encoder::Quality;
 use crate::judge::{Length, Pictures, Promise, VideoPromise};
-use crate::picture::Picture;
+use crate::picture::{Picture, steady_rate};
 use crate::probe::begins_cleanly;
 use crate::progress::{Meter, Stage};
 use crate::size::{SizeWish, output_size};
@@ -22,6 +22,8 @@ use crate::{Container, Encoder, FailureCode, MediaFailure, Sources, VideoStream}
 
 /// Pictures that every player shows alike.
 const PICTURES: Pictures = &[(VideoCodec::H264, "yuv420p"), (VideoCodec::Hevc, "yuv420p")];
+/// How late a picture may begin that is written as it comes, in seconds.
+const LATE_SECONDS: f64 = 0.1;
 /// Name of the captions within the workbench's folder.
 const CAPTIONS: &str = "captions.srt";
 
@@ -227,8 +229,16 @@ impl Parts<'_> {
         let video = video_of(self.picture.source, "video")?;
         if let Some(encoder) = encoder {
             let size = output_size(SizeWish::even(None, None), video)?;
-            let picture = Picture::of(video, size, encoder, Quality::Usual, tone_maps);
-            args.word("-vf").word(picture.filters().join(","));
+            let mut picture = Picture::of(video, size, encoder, Quality::Usual, tone_maps);
+            let mut chain = Vec::new();
+            if video.late_seconds > LATE_SECONDS {
+                // What comes late is shown from the beginning: a film has a picture at all times.
+                let fps = steady_rate(video);
+                picture.fps = Some(fps);
+                chain.push(format!("fps={fps}:start_time=0"));
+            }
+            chain.extend(picture.filters());
+            args.word("-vf").word(chain.join(","));
             picture.encode(args);
         } else if video.codec == VideoCodec::Hevc.as_str() {
             // Without messages that are no picture: what a camera or a program says about itself.

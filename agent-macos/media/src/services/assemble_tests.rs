@@ -19,6 +19,8 @@ fn source(codec: &str) -> Probe {
             transfer: String::new(),
             fps: Some(30.0),
             duration_seconds: Some(8.0),
+            late_seconds: 0.0,
+            end_seconds: Some(8.0),
             attached_picture: false,
         }],
         audio: vec![AudioStream {
@@ -26,6 +28,7 @@ fn source(codec: &str) -> Probe {
             codec: "aac".to_owned(),
             channels: 6,
             duration_seconds: Some(5.0),
+            end_seconds: Some(5.0),
         }],
         captions: Vec::new(),
         streams: 2,

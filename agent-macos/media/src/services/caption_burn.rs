@@ -29,7 +29,7 @@ pub(super) async fn make(
     let video = video_of(&source, "source")?;
     let picture = source.container.states_duration();
     captions
-        .require_some_within(video.duration_seconds.or(length).filter(|_| picture))
+        .require_some_within(video.end_seconds.or(length).filter(|_| picture))
         .map_err(|failure| failure.about("captions"))?;
     let look = Look {
         size: output_size(transcode::wish(&params.encode), video)?,

@@ -14,7 +14,7 @@ pub(super) struct Stream<'a> {
     pub(super) source: &'a Probe,
     /// Number of the stream.
     pub(super) index: u32,
-    /// How long the stream says that it is, in seconds.
+    /// When the stream says that it ends, in seconds from the beginning of the file.
     pub(super) stated: Option<f64>,
 }
 
@@ -27,7 +27,7 @@ impl<'a> Stream<'a> {
             input,
             source,
             index: video.index,
-            stated: video.duration_seconds,
+            stated: video.end_seconds,
         })
     }
 
@@ -39,7 +39,7 @@ impl<'a> Stream<'a> {
             input,
             source,
             index: audio.index,
-            stated: audio.duration_seconds,
+            stated: audio.end_seconds,
         })
     }
 

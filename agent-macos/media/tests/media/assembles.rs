@@ -493,3 +493,39 @@ async fn the_check_refuses_files_that_are_not_what_was_promised() {
         Rejection::Undecodable(_)
     ));
 }
+
+#[tokio::test]
+async fn a_picture_that_begins_late_is_shown_from_the_beginning_and_to_its_end() {
+    let kit = Kit::new().await;
+    let flashes_late = flashing(&kit, "early.mp4", &["-c:v", "libx264", "-bf", "2"]).await;
+    let tone = tone(&kit, "tone.mp3", 5).await;
+    for name in ["late.mp4", "late.mkv"] {
+        let args = [
+            "-itsoffset",
+            "0.8",
+            "-i",
+            flashes_late.to_str().unwrap(),
+            "-f",
+            "lavfi",
+            "-i",
+            "sine=duration=4",
+            "-c:v",
+            "copy",
+            "-c:a",
+            "aac",
+        ];
+        let video = kit.make(name, &args).await;
+        let inputs: [(&str, &Path); 2] = [("video", &video), ("audio", &tone)];
+        let output = assemble(&kit, &inputs, json!({})).await.unwrap();
+        let length = output.checked.duration_seconds;
+        assert!((length - 4.8).abs() < 0.1, "{name}: {length}");
+        let found = probe(&kit.bench, &output.file).await.unwrap();
+        let picture = found.main_video().unwrap().duration_seconds.unwrap();
+        assert!((picture - 4.8).abs() < 0.1, "{name}: {picture}");
+        let flashes = flashes(&kit, &output.file);
+        assert!(
+            flashes.len() == 3 && (flashes[0] - 1.8).abs() < 0.05,
+            "{name}: {flashes:?}"
+        );
+    }
+}

@@ -240,3 +240,21 @@ async fn a_variable_frame_rate_keeps_its_length() {
         output.checked.frames
     );
 }
+
+#[tokio::test]
+async fn a_picture_that_begins_later_than_its_sound_keeps_its_end() {
+    let kit = Kit::new().await;
+    let base = kit.base(3).await;
+    let base = base.to_str().unwrap();
+    let maps = ["-map", "0:v", "-map", "1:a", "-c", "copy"];
+    let late = ["-itsoffset", "0.8", "-i", base, "-i", base];
+    for name in ["late.mp4", "late.mkv"] {
+        let source = kit.make(name, &[&late[..], &maps].concat()).await;
+        let output = kit
+            .run(&source, json!({"codec": "h264", "height": 90}))
+            .await
+            .unwrap();
+        assert!((output.checked.duration_seconds - 3.8).abs() < 0.1);
+        assert_eq!(output.checked.frames, 90);
+    }
+}

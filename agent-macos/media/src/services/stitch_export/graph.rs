@@ -2,6 +2,7 @@
 //! that make all of them alike, before they are joined.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use fencepost_domain::service::StitchExportParams;
@@ -87,7 +88,8 @@ impl Graph<'_> {
             let picture = self.picture(source, cut)?;
             chains.push(self.picture_chain(number, (source, cut), &picture)?);
             chains.push(self.sound_chain(number, (source, cut)));
-            joined.push_str(&format!("[v{number}][a{number}]"));
+            // Writing into a string cannot fail.
+            let _ = write!(joined, "[v{number}][a{number}]");
             // One clip whose tones were mapped, and the film is tagged as what it became.
             let is_first = whole.is_none();
             if is_first || picture.tone_map_from.is_some() {

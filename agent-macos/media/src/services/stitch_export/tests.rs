@@ -14,6 +14,7 @@ fn source(width: u32, height: u32, sound: bool) -> Probe {
         codec: "aac".to_owned(),
         channels: 6,
         duration_seconds: Some(8.0),
+        end_seconds: Some(8.0),
     };
     Probe {
         container: Container::Mp4,
@@ -29,6 +30,8 @@ fn source(width: u32, height: u32, sound: bool) -> Probe {
             transfer: String::new(),
             fps: Some(29.98),
             duration_seconds: Some(8.0),
+            late_seconds: 0.0,
+            end_seconds: Some(8.0),
             attached_picture: false,
         }],
         audio: Vec::from_iter(sound.then_some(track)),
