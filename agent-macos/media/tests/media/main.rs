@@ -2,6 +2,7 @@
 #![cfg(test)]
 
 mod assembles;
+mod assembly_shapes;
 mod burns;
 mod checks;
 mod children;
@@ -11,6 +12,7 @@ mod kit;
 mod leaks;
 mod limits;
 mod shapes;
+mod stitch_shapes;
 mod stitches;
 mod sync;
 mod transcodes;

@@ -15,7 +15,8 @@ use crate::field::FieldError;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CaptionBurnParams {
-    /// How the film is written, as in transcode.v1.
+    /// How the film is written, as in transcode.v1; but the frame rate is always constant, without
+    /// fps that of the video, or 10 if that is slower.
     pub encode: TranscodeParams,
     /// Where srt and vtt captions stand; ass captions say so themselves.
     #[serde(default)]

@@ -17,7 +17,8 @@ const MAX_CLIPS: usize = 64;
 #[serde(deny_unknown_fields)]
 pub struct StitchExportParams {
     /// How the film is written, as in transcode.v1. Without width and height it has the size of the
-    /// first clip, without fps the rate of the first clip. A clip without sound is silent.
+    /// first clip, without fps the rate of the first clip, or 10 if that is slower. A clip is as
+    /// long as its picture, in whole frames of the film; where it has no sound, it is silent.
     pub encode: TranscodeParams,
     /// What is shown, one after the other: 1 to 64 clips. Left out: every input as it is, in the
     /// order of their numbers.

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use fencepost_domain::service::StitchExportParams;
 
-use super::{Cut, Film, fit};
+use super::film::{Cut, Film};
+use super::fit;
 use crate::args::Args;
 use crate::picture::Picture;
 use crate::services::{transcode, video_of};

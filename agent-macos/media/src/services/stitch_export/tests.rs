@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use super::*;
-use crate::{AudioStream, Container, Encoder, VideoStream};
+use crate::{AudioStream, Container, Encoder, Probe, Size, VideoStream};
 
 fn source(width: u32, height: u32, sound: bool) -> Probe {
     let size = Size::new(width, height);
@@ -161,6 +161,18 @@ fn hdr_stays_in_prores_alone_and_only_where_all_clips_are_alike() {
     assert!(!maps("prores", &all) && maps("h264", &all));
     all.insert("clip_2".to_owned(), source(360, 640, false));
     assert!(maps("prores", &all));
+}
+
+#[test]
+fn a_clip_too_large_to_decode_is_refused_by_name_also_if_it_is_not_the_first() {
+    let mut sources = sources();
+    sources.insert("clip_10".to_owned(), source(60_000, 60_000, false));
+    let all = params(&json!({"encode": {"codec": "h264"}}));
+    let failure = Film::of(&all, &sources).map(drop).unwrap_err().to_string();
+    assert!(
+        failure.contains("clip_10") && failure.contains("60000x60000"),
+        "{failure}"
+    );
 }
 
 #[test]

@@ -1,7 +1,11 @@
 //! What is taken over and what is encoded.
 
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::parts::is_plain;
 use super::*;
-use crate::{AudioStream, Probe, Size};
+use crate::{AudioStream, Probe, Size, VideoStream};
 
 fn source(codec: &str) -> Probe {
     let size = Size::new(640, 360);
