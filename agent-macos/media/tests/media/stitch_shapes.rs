@@ -11,7 +11,8 @@ use fencepost_media::{
 use serde_json::{Value, json};
 
 use crate::kit::{Kit, code, job_of, stand_in};
-use crate::stitches::{SERVICE, stitch};
+use crate::stitches::{SERVICE, gray, luma_at, lumas, stitch};
+use crate::sync::beeps;
 
 #[tokio::test]
 async fn a_film_longer_than_what_was_sold_is_refused_before_it_is_decoded() {
@@ -71,20 +72,39 @@ async fn a_stream_of_unknown_length_is_measured_and_one_whose_size_changes_is_fi
     let live = kit
         .make("live.mkv", &["-i", text, "-c", "copy", "-live", "1"])
         .await;
-    let wide = kit.make("wide.ts", &["-i", text, "-c", "copy"]).await;
-    let small = ["-i", text, "-vf", "scale=320:240,setsar=1", "-c:a", "copy"];
-    let small = kit.make("small.ts", &small).await;
+    let wide = gray(&kit, "wide.ts", 100, "320x180").await;
+    let small = gray(&kit, "small.ts", 200, "64x64").await;
     let changing = kit.source("changing.ts");
     let bytes = [std::fs::read(wide).unwrap(), std::fs::read(small).unwrap()].concat();
     std::fs::write(&changing, bytes).unwrap();
     for fit in ["pad", "crop"] {
         let params = json!({"encode": {"codec": "h264", "width": 160, "height": 160}, "fit": fit});
-        let output = stitch(&kit, &[&live, &changing, &base], params)
-            .await
-            .unwrap();
+        let output = stitch(&kit, &[&live, &changing], params).await.unwrap();
         assert_eq!(output.checked.size, Some(Size::new(160, 160)));
         let length = output.checked.duration_seconds;
-        assert!((length - 8.0).abs() < 0.3, "{length}");
+        assert!((length - 4.0).abs() < 0.15, "{length}");
+        let lumas = lumas(&kit, &output.file, "160:16:0:72");
+        let shown = [2.2, 2.8, 3.2, 3.8].map(|at| luma_at(&lumas, at));
+        assert_eq!(shown, [100, 100, 200, 200], "{fit}");
+    }
+}
+
+#[tokio::test]
+async fn sound_that_begins_late_or_has_a_gap_is_heard_where_it_belongs() {
+    let kit = Kit::new().await;
+    let black = "color=black:size=64x36:rate=30:duration=4";
+    let tone = "sine=frequency=1000:sample_rate=44100:duration=4";
+    let parts = "aselect='between(t,0.8,1.2)+between(t,3,3.5)'";
+    let inputs = ["-f", "lavfi", "-i", black, "-f", "lavfi", "-i", tone];
+    let coding = ["-c:v", "libx264", "-af", parts, "-c:a", "pcm_s16le"];
+    let gaps = kit.make("gaps.mkv", &[&inputs[..], &coding].concat()).await;
+    let params = json!({"encode": {"codec": "h264"}});
+    let output = stitch(&kit, &[&gaps, &gaps], params).await.unwrap();
+    assert!((output.checked.duration_seconds - 8.0).abs() < 0.1);
+    let beeps = beeps(&kit, &output.file, 4);
+    assert_eq!(beeps.len(), 4, "{beeps:?}");
+    for (beep, expected) in beeps.iter().zip([0.8, 3.0, 4.8, 7.0]) {
+        assert!((beep - expected).abs() < 0.06, "{beeps:?}");
     }
 }
 

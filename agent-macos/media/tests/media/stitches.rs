@@ -26,7 +26,7 @@ pub(crate) async fn stitch(
 }
 
 /// A clip of one gray, as bright as `luma`.
-async fn gray(kit: &Kit, name: &str, luma: u8, args: &str) -> PathBuf {
+pub(crate) async fn gray(kit: &Kit, name: &str, luma: u8, args: &str) -> PathBuf {
     let words: Vec<&str> = args.split_whitespace().collect();
     let (size, rest) = words.split_first().unwrap();
     let picture = format!(
@@ -38,7 +38,7 @@ async fn gray(kit: &Kit, name: &str, luma: u8, args: &str) -> PathBuf {
 }
 
 /// Time and mean brightness of each picture, of a part of it.
-fn lumas(kit: &Kit, file: &Path, part: &str) -> Vec<(f64, f64)> {
+pub(crate) fn lumas(kit: &Kit, file: &Path, part: &str) -> Vec<(f64, f64)> {
     let print = format!("crop={part},signalstats,metadata=print:key=lavfi.signalstats.YAVG:file=-");
     let text = measured(kit, file, &["-an", "-vf", &print]);
     let (mut found, mut time) = (Vec::new(), 0.0);
@@ -53,7 +53,7 @@ fn lumas(kit: &Kit, file: &Path, part: &str) -> Vec<(f64, f64)> {
 }
 
 /// The brightness at a time, rounded to tens.
-fn luma_at(lumas: &[(f64, f64)], at: f64) -> i64 {
+pub(crate) fn luma_at(lumas: &[(f64, f64)], at: f64) -> i64 {
     let shown = lumas.iter().take_while(|(time, _)| *time <= at + 1e-6);
     let (_, luma) = shown.last().expect("a picture");
     #[expect(clippy::cast_possible_truncation, reason = "a brightness")]
