@@ -25,8 +25,9 @@ const CODECS: [VideoCodec; 4] = [
     VideoCodec::Prores,
 ];
 
-/// Tries every encoder and service in the workbench's folder, which takes a few seconds; worth keeping until
-/// FFmpeg's version changes. Cancelling the workbench's signal ends it early with what was found.
+/// Tries every encoder and service in the workbench's folder, which takes a few seconds; worth
+/// keeping until FFmpeg's version changes. Cancelling the workbench's signal ends it early with what
+/// was found.
 pub async fn capabilities(bench: &Workbench) -> BTreeSet<Capability> {
     let mut proven = BTreeSet::new();
     for codec in CODECS {
