@@ -15,7 +15,12 @@ pub(crate) const LENGTH_SLACK_SECONDS: f64 = 1.0;
 pub(crate) async fn make(task: &Task<'_>) -> Result<Made, MediaFailure> {
     match &task.job.params {
         ServiceParams::Transcode(params) => transcode::make(task, params).await,
-        ServiceParams::Noop(_) => Err(invalid("this agent does not run that service")),
+        ServiceParams::StitchExport(_)
+        | ServiceParams::CaptionBurn(_)
+        | ServiceParams::Assemble(_)
+        | ServiceParams::AudioMix(_)
+        | ServiceParams::Thumbnail(_)
+        | ServiceParams::Noop(_) => Err(invalid("this agent does not run that service")),
     }
 }
 
@@ -25,7 +30,12 @@ impl Expectation {
     pub fn of(params: &ServiceParams, sources: &Sources, max_output_seconds: u32) -> Option<Self> {
         let promise = match params {
             ServiceParams::Transcode(params) => transcode::promise(params, sources),
-            ServiceParams::Noop(_) => return None,
+            ServiceParams::StitchExport(_)
+            | ServiceParams::CaptionBurn(_)
+            | ServiceParams::Assemble(_)
+            | ServiceParams::AudioMix(_)
+            | ServiceParams::Thumbnail(_)
+            | ServiceParams::Noop(_) => return None,
         };
         Some(Self {
             promise,

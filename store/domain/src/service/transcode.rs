@@ -6,11 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Capability, InputSlot, ServiceName, read_params};
+use super::{Capability, Definition, InputSlot};
 use crate::field::FieldError;
-
-/// What it works on.
-pub(super) const INPUTS: &[InputSlot] = &[InputSlot::one("source", "a video to re-encode")];
 
 /// The largest height that any service produces, in pixels.
 pub const MAX_HEIGHT: u32 = 2160;
@@ -118,10 +115,13 @@ pub enum Hardware {
 impl TranscodeParams {
     /// Reads and checks parameters.
     pub fn parse(params: &Value) -> Result<Self, FieldError> {
-        let parsed: Self = read_params(params)?;
-        parsed.check()?;
-        Ok(parsed)
+        super::read(params)
     }
+}
+
+impl Definition for TranscodeParams {
+    const SUMMARY: &'static str = "Re-encode one video to another codec, size, rate or quality.";
+    const INPUTS: &'static [InputSlot] = &[InputSlot::one("source", "a video to re-encode")];
 
     fn check(&self) -> Result<(), FieldError> {
         even_within("width", self.width, MAX_WIDTH)?;
@@ -167,18 +167,18 @@ impl TranscodeParams {
         Ok(())
     }
 
-    /// The service itself, the codec where not every FFmpeg has it, and VideoToolbox if required.
-    pub fn requirements(&self) -> BTreeSet<Capability> {
-        let mut needs = BTreeSet::from([Capability::new(ServiceName::TranscodeV1.as_str())]);
-        if self.hardware == Hardware::Require {
-            needs.insert(Capability::new(format!(
-                "videotoolbox.{}",
-                self.codec.as_str()
-            )));
-        } else {
-            needs.insert(Capability::new(format!("encode.{}", self.codec.as_str())));
-        }
-        needs
+    /// The codec where not every FFmpeg has it, and VideoToolbox if required.
+    fn requirements(&self) -> BTreeSet<Capability> {
+        let means = match self.hardware {
+            Hardware::Require => "videotoolbox",
+            Hardware::Prefer | Hardware::Never => "encode",
+        };
+        let codec = self.codec.as_str();
+        BTreeSet::from([Capability::new(format!("{means}.{codec}"))])
+    }
+
+    fn output_extension(&self) -> &'static str {
+        self.codec.extension()
     }
 }
 
@@ -198,16 +198,24 @@ fn even_within(field: &str, pixels: Option<u32>, max: u32) -> Result<(), FieldEr
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::json;
 
+    use super::*;
+    use crate::service::{ServiceName, ServiceParams};
+
+    fn parse(params: &Value) -> Result<ServiceParams, FieldError> {
+        ServiceParams::parse(ServiceName::TranscodeV1, params)
+    }
+
     fn problem(params: &Value) -> FieldError {
-        TranscodeParams::parse(params).expect_err("these parameters break a rule")
+        parse(params).expect_err("these parameters break a rule")
     }
 
     #[test]
     fn the_smallest_request_is_a_codec() {
-        let params = TranscodeParams::parse(&json!({"codec": "h264"})).unwrap();
+        let ServiceParams::Transcode(params) = parse(&json!({"codec": "h264"})).unwrap() else {
+            panic!("parameters of another service");
+        };
         assert_eq!(params.audio, Audio::Keep);
         assert_eq!(params.hardware, Hardware::Prefer);
     }
@@ -246,8 +254,7 @@ mod tests {
 
     #[test]
     fn required_hardware_becomes_a_capability_to_prove() {
-        let params =
-            TranscodeParams::parse(&json!({"codec": "h264", "hardware": "require"})).unwrap();
+        let params = parse(&json!({"codec": "h264", "hardware": "require"})).unwrap();
         assert!(
             params
                 .requirements()
