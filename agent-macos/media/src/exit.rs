@@ -30,6 +30,7 @@ const INPUT_SIGNS: &[&str] = &[
     "Error while decoding stream",
     "Error submitting packet to decoder",
     "Error during demuxing",
+    "decode_frame() failed",
     "error while decoding",
     "partial file",
     "File ended prematurely",

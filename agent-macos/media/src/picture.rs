@@ -58,21 +58,12 @@ impl Picture {
             VideoCodec::H264 | VideoCodec::Hevc | VideoCodec::Vp9 => ":out_range=tv",
         };
         chain.push(format!("scale={width}:{height}:flags=bicubic{range}"));
-        self.make_ordinary(&mut chain);
+        if let Some(transfer) = &self.tone_map_from {
+            chain.extend(tone_mapping(transfer));
+        }
         chain.push("setsar=1".to_owned());
         chain.push(format!("format={}", self.encoder.pixel_format()));
         chain
-    }
-
-    /// Turns HDR into an ordinary picture, if it has to be.
-    fn make_ordinary(&self, chain: &mut Vec<String>) {
-        if let Some(transfer) = &self.tone_map_from {
-            chain.push(format!(
-                "zscale=tin={transfer}:min=bt2020nc:pin=bt2020:rin=tv:t=linear:npl=100"
-            ));
-            chain.push("format=gbrpf32le,zscale=p=bt709,tonemap=tonemap=hable:desat=0".to_owned());
-            chain.push("zscale=t=bt709:m=bt709:r=tv".to_owned());
-        }
     }
 
     /// The encoder's arguments, and the tags that say what was done to the colours.
@@ -101,6 +92,15 @@ impl Picture {
         let pixels = f64::from(self.size.width) * f64::from(self.size.height);
         kbps(pixels * fps * 0.1 / 1000.0)
     }
+}
+
+/// The filters that turn an HDR picture of this transfer characteristic into an ordinary one.
+pub(crate) fn tone_mapping(transfer: &str) -> [String; 3] {
+    [
+        format!("zscale=tin={transfer}:min=bt2020nc:pin=bt2020:rin=tv:t=linear:npl=100"),
+        "format=gbrpf32le,zscale=p=bt709,tonemap=tonemap=hable:desat=0".to_owned(),
+        "zscale=t=bt709:m=bt709:r=tv".to_owned(),
+    ]
 }
 
 #[expect(

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use crate::child::{self, ChildSpec, Ended, LimitKind, Stdout};
 use crate::exit::{not_started, require_success};
-use crate::report::{Report, Stream, ratio, seconds};
-use crate::sniff::{Container, sniff};
+use crate::report::{Format, Report, Stream, ratio, seconds};
+use crate::sniff::{Container, sniff, sniff_picture};
 use crate::{FailureCode, MediaFailure, Size, Workbench};
 
 /// More than any honest file's description.
@@ -79,6 +79,8 @@ pub struct AudioStream {
     pub channels: u32,
     /// Length in seconds.
     pub duration_seconds: Option<f64>,
+    /// How much later than the file it begins, in seconds.
+    pub late_seconds: f64,
 }
 
 impl Probe {
@@ -114,7 +116,19 @@ impl Probe {
 
 /// Describes `file`. A file that is no media file is `input_invalid`.
 pub async fn probe(bench: &Workbench, file: &Path) -> Result<Probe, MediaFailure> {
-    let container = sniff(file).await?;
+    describe(bench, file, sniff(file).await?).await
+}
+
+/// Describes a still picture, which only an output can be.
+pub(crate) async fn probe_picture(bench: &Workbench, file: &Path) -> Result<Probe, MediaFailure> {
+    describe(bench, file, sniff_picture(file).await?).await
+}
+
+async fn describe(
+    bench: &Workbench,
+    file: &Path,
+    container: Container,
+) -> Result<Probe, MediaFailure> {
     let spec = ChildSpec {
         program: &bench.tools.ffprobe,
         args: arguments(container, file),
@@ -188,7 +202,9 @@ fn understand(container: Container, report: &Report) -> Probe {
         container,
         duration_seconds: report.format.duration.as_deref().and_then(seconds),
         video: of_kind("video").map(video).collect(),
-        audio: of_kind("audio").filter_map(audio).collect(),
+        audio: of_kind("audio")
+            .filter_map(|stream| audio(stream, &report.format))
+            .collect(),
         captions: of_kind("subtitle")
             .map(|stream| stream.codec_name.clone().unwrap_or_default())
             .collect(),
@@ -216,7 +232,7 @@ fn video(stream: &Stream) -> VideoStream {
     }
 }
 
-fn audio(stream: &Stream) -> Option<AudioStream> {
+fn audio(stream: &Stream, format: &Format) -> Option<AudioStream> {
     let codec = stream
         .codec_name
         .clone()
@@ -227,5 +243,6 @@ fn audio(stream: &Stream) -> Option<AudioStream> {
         codec,
         channels,
         duration_seconds: stream.duration_seconds(),
+        late_seconds: stream.late_seconds(format),
     })
 }

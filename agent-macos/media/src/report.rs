@@ -15,6 +15,7 @@ pub(crate) struct Report {
 
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Format {
+    start_time: Option<String>,
     pub(crate) duration: Option<String>,
 }
 
@@ -32,6 +33,7 @@ pub(crate) struct Stream {
     pub(crate) avg_frame_rate: Option<String>,
     pub(crate) r_frame_rate: Option<String>,
     pub(crate) duration: Option<String>,
+    start_time: Option<String>,
     pub(crate) channels: Option<u32>,
     #[serde(default)]
     disposition: Value,
@@ -67,6 +69,12 @@ impl Stream {
             225.0..315.0 => 270,
             _ => 0,
         }
+    }
+
+    /// How much later than the file this stream begins, in seconds.
+    pub(crate) fn late_seconds(&self, format: &Format) -> f64 {
+        let start = |time: &Option<String>| time.as_deref().and_then(seconds).unwrap_or(0.0);
+        (start(&self.start_time) - start(&format.start_time)).max(0.0)
     }
 
     /// Length of this stream in seconds; Matroska writes it as a tag.
@@ -119,6 +127,16 @@ mod tests {
         );
         let tag = stream(r#"{"index":0,"tags":{"DURATION":"00:01:02.500000000"}}"#);
         assert_eq!(tag.duration_seconds(), Some(62.5));
+    }
+
+    #[test]
+    fn a_stream_may_begin_later_than_its_file() {
+        let late = stream(r#"{"index":0,"start_time":"2.900000"}"#);
+        let format = |json| serde_json::from_str(json).expect("a format of ffprobe's");
+        let seconds = late.late_seconds(&format(r#"{"start_time":"1.400000"}"#));
+        assert!((seconds - 1.5).abs() < 1e-9, "{seconds}");
+        let unknown = stream(r#"{"index":0}"#).late_seconds(&format("{}"));
+        assert!(unknown.abs() < 1e-9, "{unknown}");
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The services, each in a file of its own: how its output is made, and what that has to be.
 
+mod audio_mix;
+mod thumbnail;
 mod transcode;
 
 use fencepost_domain::service::ServiceParams;
@@ -15,11 +17,11 @@ pub(crate) const LENGTH_SLACK_SECONDS: f64 = 1.0;
 pub(crate) async fn make(task: &Task<'_>) -> Result<Made, MediaFailure> {
     match &task.job.params {
         ServiceParams::Transcode(params) => transcode::make(task, params).await,
+        ServiceParams::AudioMix(params) => audio_mix::make(task, params).await,
+        ServiceParams::Thumbnail(params) => thumbnail::make(task, params).await,
         ServiceParams::StitchExport(_)
         | ServiceParams::CaptionBurn(_)
         | ServiceParams::Assemble(_)
-        | ServiceParams::AudioMix(_)
-        | ServiceParams::Thumbnail(_)
         | ServiceParams::Noop(_) => Err(invalid("this agent does not run that service")),
     }
 }
@@ -30,11 +32,11 @@ impl Expectation {
     pub fn of(params: &ServiceParams, sources: &Sources, max_output_seconds: u32) -> Option<Self> {
         let promise = match params {
             ServiceParams::Transcode(params) => transcode::promise(params, sources),
+            ServiceParams::AudioMix(params) => audio_mix::promise(params, sources),
+            ServiceParams::Thumbnail(params) => thumbnail::promise(params, sources),
             ServiceParams::StitchExport(_)
             | ServiceParams::CaptionBurn(_)
             | ServiceParams::Assemble(_)
-            | ServiceParams::AudioMix(_)
-            | ServiceParams::Thumbnail(_)
             | ServiceParams::Noop(_) => return None,
         };
         Some(Self {

@@ -28,6 +28,7 @@ fn source(transfer: &str) -> Probe {
             codec: "aac".to_owned(),
             channels: 6,
             duration_seconds: Some(8.0),
+            late_seconds: 0.0,
         }],
         captions: Vec::new(),
         streams: 3,
