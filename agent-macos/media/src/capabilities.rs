@@ -1,7 +1,9 @@
-//! Proves what this machine can encode, by encoding.
+//! Proves what this machine can do, by doing it.
 //!
 //! An encoder that FFmpeg lists may still refuse to open: no media engine, no permission, a build
 //! without the library. So each one writes a second of a test picture.
+
+mod services;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -23,7 +25,7 @@ const CODECS: [VideoCodec; 4] = [
     VideoCodec::Prores,
 ];
 
-/// Tries every encoder in the workbench's folder, which takes a few seconds; worth keeping until
+/// Tries every encoder and service in the workbench's folder, which takes a few seconds; worth keeping until
 /// FFmpeg's version changes. Cancelling the workbench's signal ends it early with what was found.
 pub async fn capabilities(bench: &Workbench) -> BTreeSet<Capability> {
     let mut proven = BTreeSet::new();
@@ -38,6 +40,14 @@ pub async fn capabilities(bench: &Workbench) -> BTreeSet<Capability> {
     }
     if !proven.is_empty() {
         proven.insert(Capability::new(ServiceName::TranscodeV1.as_str()));
+    }
+    let software = |codec: &VideoCodec| {
+        let word = format!("encode.{}", codec.as_str());
+        proven.contains(&Capability::new(word))
+    };
+    if let Some(codec) = CODECS.into_iter().find(software) {
+        let words = services::proven(bench, codec.as_str(), &proven).await;
+        proven.extend(words);
     }
     proven
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use fencepost_domain::service::audio_mix::{AudioFormat, Channels, MixLength, Track};
 use fencepost_domain::service::{AudioMixParams, ServiceName};
 
-use self::loudness::{Finish, Measured, measuring};
+use self::loudness::{Finish, MEASURING, Measured, Search};
 use super::require_affordable;
 use crate::args::Args;
 use crate::judge::{Length, Promise, SoundPromise};
@@ -33,14 +33,7 @@ pub(super) async fn make(task: &Task<'_>, params: &AudioMixParams) -> Result<Mad
     let length = mix.seconds(|_| true);
     require_affordable(length.or(mix.least_seconds()), task.job.max_output_seconds)?;
     let finish = match params.loudness_lufs {
-        Some(lufs) => {
-            let args = mix.arguments(task, &measuring(), Output::Nothing)?;
-            // The sound is gone through twice.
-            let twice = length.map(|length| length * 2.0);
-            let mut meter = Meter::new(Stage::Encoding, twice, task.on_progress);
-            let said = task.ffmpeg("measuring", args, &mut meter).await?;
-            Finish::of(lufs, Measured::read(&said)?)
-        }
+        Some(lufs) => mix.find_finish(task, lufs).await?,
         None => Finish::Limit,
     };
     let args = mix.arguments(task, &finish.filters(), Output::File(task.output))?;
@@ -193,6 +186,39 @@ impl<'a> Mix<'a> {
             .iter()
             .map(|heard| heard.track.start_seconds);
         longest(starts.collect())
+    }
+
+    /// What gives the mix a loudness, found by measuring.
+    async fn find_finish(&self, task: &Task<'_>, lufs: f64) -> Result<Finish, MediaFailure> {
+        // A decibel below full scale is promised, and a lossy encoder gives more than it was given.
+        let peak = match self.format {
+            AudioFormat::Aac => -2.5,
+            AudioFormat::Flac | AudioFormat::Wav => -1.2,
+        };
+        let finish = Finish::of(lufs, peak, self.measure(task, "anull").await?);
+        let Finish::Press { gain, peak } = finish else {
+            return Ok(finish);
+        };
+        let mut search = Search::new(lufs, peak, gain);
+        for _ in 0..Search::ROUNDS {
+            let found = self.measure(task, &search.finish().filters()).await?;
+            match search.next(found) {
+                Some(next) => search = next,
+                None => break,
+            }
+        }
+        Ok(search.finish())
+    }
+
+    /// How loud the mix is behind these filters.
+    async fn measure(&self, task: &Task<'_>, finish: &str) -> Result<Measured, MediaFailure> {
+        let finish = format!("{finish},{MEASURING}");
+        let args = self.arguments(task, &finish, Output::Nothing)?;
+        // The sound is gone through at least once more.
+        let twice = self.seconds(|_| true).map(|length| length * 2.0);
+        let mut meter = Meter::new(Stage::Encoding, twice, task.on_progress);
+        let said = task.ffmpeg("measuring", args, &mut meter).await?;
+        Measured::read(&said)
     }
 
     /// FFmpeg's arguments for mixing, with these filters after the sum.

@@ -198,21 +198,23 @@ impl<'a> Still<'a> {
         done.map(drop)
     }
 
-    /// FFmpeg's arguments for reading from a time on. All frames that have to be decoded are
-    /// counted, also those before it, which no seek finds twice in different ways.
-    fn reading(&self, input: &Path, from: Option<f64>) -> Args {
+    /// FFmpeg's arguments for reading from a time on; `roughly` from the frame on that has to be
+    /// decoded for that, however long before it was shown.
+    fn reading(&self, input: &Path, from: Option<f64>, roughly: bool) -> Args {
         let mut args = Args::followed();
         args.strict_about([self.source]);
         if let Some(from) = from {
-            args.words("-noaccurate_seek -ss")
-                .word(format!("{from:.6}"));
+            if roughly {
+                args.words("-noaccurate_seek");
+            }
+            args.words("-ss").word(format!("{from:.6}"));
         }
         args.input(self.source.container, input);
         args
     }
 
     fn counting(&self, input: &Path, reading: Reading) -> Args {
-        let mut args = self.reading(input, reading.from);
+        let mut args = self.reading(input, reading.from, true);
         args.map(0, self.video);
         args.word("-vf")
             .word(format!("trim=end={:.6}", reading.until));
@@ -221,7 +223,7 @@ impl<'a> Still<'a> {
     }
 
     fn taking(&self, input: &Path, output: &Path, from: Option<f64>, choice: Choice) -> Args {
-        let mut args = self.reading(input, from);
+        let mut args = self.reading(input, from, choice != Choice::Typical);
         if let Choice::Number(number) = choice {
             // Shows that work goes on while the frames before are decoded.
             args.map(0, self.video);

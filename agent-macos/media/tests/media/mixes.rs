@@ -216,12 +216,16 @@ async fn a_mix_is_as_loud_as_asked_for() {
     // Short bursts over a soft floor: their peaks are far above their loudness.
     let spiky = "aevalsrc='if(lt(mod(t,0.5),0.03),0.9,0.02)*sin(6000*t)':s=48000:d=8";
     let spiky = kit.make("s.wav", &["-f", "lavfi", "-i", spiky]).await;
+    let short = ["-i", spiky.to_str().unwrap(), "-t", "1.5"];
+    let short = kit.make("short.wav", &short).await;
     for (tracks, lufs) in [
         (vec![quiet.as_path()], -23.0),
         (vec![&quiet], -8.0),
         (vec![&loud], -16.0),
         (vec![&loud, &quiet], -40.0),
         (vec![&spiky], -14.0),
+        (vec![&spiky], -10.0),
+        (vec![&short], -12.0),
     ] {
         for format in ["aac", "wav"] {
             let params = json!({"format": format, "loudness_lufs": lufs});

@@ -147,6 +147,8 @@ async fn what_this_machine_can_encode_is_proven_by_encoding() {
         "encode.vp9",
         "encode.prores",
         "transcode.v1",
+        "audio_mix.v1",
+        "thumbnail.v1",
     ] {
         assert!(
             words.iter().any(|proven| proven == word),
