@@ -185,6 +185,8 @@ fn arguments(container: Container, file: &Path) -> Vec<OsString> {
         ])
         .map(OsString::from)
         .collect();
+    let options = container.demuxer_options();
+    args.splice(0..0, options.iter().map(OsString::from));
     args.push(file_url(file));
     args
 }

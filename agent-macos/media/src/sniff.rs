@@ -48,6 +48,8 @@ pub enum Container {
     Flac,
     /// WAVE.
     Wav,
+    /// WAVE from a pipe: its header was written before anybody knew how long it would be.
+    WavStream,
     /// A JPEG picture. Never a source: a still picture is no video.
     Jpeg,
     /// A PNG picture. Never a source.
@@ -70,9 +72,17 @@ impl Container {
             Self::Mp3 => "mp3",
             Self::Adts => "aac",
             Self::Flac => "flac",
-            Self::Wav => "wav",
+            Self::Wav | Self::WavStream => "wav",
             Self::Jpeg => "jpeg_pipe",
             Self::Png => "png_pipe",
+        }
+    }
+
+    /// What that demuxer has to be told.
+    pub(crate) fn demuxer_options(self) -> &'static [&'static str] {
+        match self {
+            Self::WavStream => &["-ignore_length", "1"],
+            _ => &[],
         }
     }
 
@@ -94,6 +104,7 @@ impl Container {
             Self::Adts => "aac",
             Self::Flac => "flac",
             Self::Wav => "wav",
+            Self::WavStream => "wav without a length",
             Self::Jpeg => "jpeg",
             Self::Png => "png",
         }
@@ -115,9 +126,9 @@ impl Container {
     }
 
     /// Whether it is made for lossy transport: recordings of broadcasts have gaps at every joint
-    /// and are played all the same.
+    /// and are played all the same. A file from a pipe ends where it ends, also within a packet.
     pub fn survives_damage(self) -> bool {
-        matches!(self, Self::MpegTs | Self::MpegPs)
+        matches!(self, Self::MpegTs | Self::MpegPs | Self::WavStream)
     }
 }
 

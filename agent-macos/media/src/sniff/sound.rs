@@ -20,7 +20,14 @@ const ADTS_RATES: u8 = 13;
 pub(super) fn recognise(head: &[u8]) -> Option<Container> {
     // RF64 is what WAVE becomes beyond 4 GiB.
     if matches!(head.get(..4), Some(b"RIFF" | b"RF64")) && head.get(8..12) == Some(b"WAVE") {
-        return Some(Container::Wav);
+        let is_stream = [b"RIFF\0\0\0\0", b"RIFF\xff\xff\xff\xff"]
+            .iter()
+            .any(|start| head.starts_with(*start));
+        return Some(if is_stream {
+            Container::WavStream
+        } else {
+            Container::Wav
+        });
     }
     if head.starts_with(b"fLaC") {
         return Some(Container::Flac);
@@ -120,7 +127,10 @@ mod tests {
 
     #[test]
     fn wave_and_flac_are_known_and_what_only_resembles_sound_is_not() {
-        assert_eq!(recognise(b"RIFF\0\0\0\0WAVEfmt "), Some(Container::Wav));
+        assert_eq!(recognise(b"RIFF\x24\x10\0\0WAVEfmt "), Some(Container::Wav));
+        for unknown in [&b"RIFF\0\0\0\0WAVE"[..], b"RIFF\xff\xff\xff\xffWAVE"] {
+            assert_eq!(recognise(unknown), Some(Container::WavStream));
+        }
         assert_eq!(recognise(b"RF64\xff\xff\xff\xffWAVE"), Some(Container::Wav));
         assert_eq!(recognise(b"fLaC\0\0\0\x22"), Some(Container::Flac));
         for odd in [

@@ -25,6 +25,7 @@ async fn sounds_of_every_container_rate_and_layout_are_mixed() {
         ("t.webm", &["-c:a", "libopus"]),
         ("t8.wav", &["-c:a", "pcm_u8", "-ar", "8000"]),
         ("t24.wav", &["-c:a", "pcm_s24le", "-ar", "96000"]),
+        ("t64.wav", &["-rf64", "always"]),
         ("t.mka", &["-c:a", "pcm_f32le"]),
         ("t.ts", &["-c:a", "aac"]),
     ] {
@@ -35,6 +36,25 @@ async fn sounds_of_every_container_rate_and_layout_are_mixed() {
         assert!(near(seconds, 2.0, 0.1), "{name}: {seconds}");
         let found = peak(&kit, &output.file, 0.5, 1.5);
         assert!(near(found, -6.0, 1.0), "{name}: {found}");
+    }
+}
+
+#[tokio::test]
+async fn a_wave_file_from_a_pipe_does_not_say_how_long_it_is() {
+    let kit = Kit::new().await;
+    let tone = tone(&kit, "t.wav", 440, 2).await;
+    let mut bytes = std::fs::read(tone).unwrap();
+    let data = bytes.windows(4).position(|word| word == b"data").unwrap();
+    for unknown in [[0xff; 4], [0; 4]] {
+        bytes[4..8].copy_from_slice(&unknown);
+        bytes[data + 4..data + 8].copy_from_slice(&unknown);
+        let piped = kit.source("piped.wav");
+        std::fs::write(&piped, &bytes).unwrap();
+        for params in [json!({}), json!({"loudness_lufs": -16})] {
+            let output = mix(&kit, &[&piped], params).await.unwrap();
+            let seconds = output.checked.duration_seconds;
+            assert!(near(seconds, 2.0, 0.06), "{seconds}");
+        }
     }
 }
 
