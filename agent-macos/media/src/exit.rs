@@ -31,6 +31,7 @@ const INPUT_SIGNS: &[&str] = &[
     "Error submitting packet to decoder",
     "Error during demuxing",
     "decode_frame() failed",
+    "Changing audio frame properties on the fly",
     "error while decoding",
     "partial file",
     "File ended prematurely",

@@ -1,5 +1,7 @@
 //! The command line of one mix.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 
 use super::*;
@@ -54,8 +56,8 @@ fn the_whole_command_line_of_a_mix() {
     assert_eq!(
         words.collect::<Vec<_>>().join(" "),
         "-hide_banner -nostdin -y -loglevel warning -nostats -progress pipe:1 -xerror \
-         -protocol_whitelist file -f wav -i file:/w/2 \
-         -protocol_whitelist file -f mov -i file:/w/1 \
+         -reinit_filter 0 -protocol_whitelist file -f wav -i file:/w/2 \
+         -reinit_filter 0 -protocol_whitelist file -f mov -i file:/w/1 \
          -filter_complex \
          [0:1]asetpts=PTS-STARTPTS,aresample=48000:async=1,aformat=sample_fmts=fltp:channel_layouts=stereo,\
          volume=-6.5dB,adelay=delays=0S:all=1[t0];\

@@ -5,26 +5,20 @@
 //! until the next one is seen, so a source is read twice: once to count the frames up to the time,
 //! once to take the last of them.
 
-use std::path::Path;
+mod line;
+mod reading;
 
 use fencepost_domain::service::ThumbnailParams;
 use fencepost_domain::service::thumbnail::PictureFormat;
 
+use self::line::Choice;
+use self::reading::{Reading, past_the_end};
 use super::video_of;
-use crate::args::Args;
 use crate::judge::{PicturePromise, Promise, tolerance};
-use crate::picture::tone_mapping;
-use crate::probe::file_url;
 use crate::progress::{Meter, Stage};
 use crate::size::{SizeWish, output_size};
 use crate::work::{Made, Task, invalid};
 use crate::{FailureCode, MediaFailure, Probe, Size, Sources};
-
-/// Reading begins so much before the time asked for, in seconds: a seek leads to the frame that
-/// everything after it can be decoded from, and where that is stored is not where it is shown.
-const LEAD: f64 = 5.0;
-/// A frame that begins so much after a time is the one meant: 0.0333 is the second of 30.
-const SLACK: f64 = 0.000_5;
 
 /// Probes the source and takes a picture out of it.
 pub(super) async fn make(task: &Task<'_>, params: &ThumbnailParams) -> Result<Made, MediaFailure> {
@@ -74,55 +68,6 @@ struct Still<'a> {
     /// Transfer characteristic of an HDR source that is to become an ordinary picture.
     tone_map_from: Option<&'a str>,
     format: PictureFormat,
-}
-
-/// Which part of a source is decoded.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Reading {
-    /// Where it begins, in seconds from the beginning of the source; none at the beginning itself.
-    from: Option<f64>,
-    /// Where it ends, in seconds from where it begins.
-    until: f64,
-}
-
-/// Which of the frames that are read becomes the picture.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Choice {
-    /// The one of this number, counted from 0.
-    Number(u64),
-    /// One that resembles the others.
-    Typical,
-}
-
-impl Reading {
-    /// Up to the frame that is shown `at` so many seconds. A time past the end is `input_invalid`.
-    ///
-    /// Where nothing says when frames are shown but the frames themselves, all of them are read.
-    fn up_to(at: f64, source: &Probe) -> Result<Self, MediaFailure> {
-        // Where the sound goes on, the last frame stands.
-        let length = source.duration_seconds;
-        match length.filter(|_| source.container.states_duration()) {
-            Some(length) if at > length + SLACK => Err(past_the_end(at, length)),
-            Some(_) if at > LEAD => Ok(Self {
-                from: Some(at - LEAD),
-                until: LEAD + SLACK,
-            }),
-            Some(_) | None => Ok(Self::from_the_start(at)),
-        }
-    }
-
-    fn from_the_start(at: f64) -> Self {
-        Self {
-            from: None,
-            until: at + SLACK,
-        }
-    }
-}
-
-fn past_the_end(at: f64, length: f64) -> MediaFailure {
-    invalid(format!(
-        "at_seconds is {at}, and the video is {length:.2} s long: ask for an earlier time"
-    ))
 }
 
 impl<'a> Still<'a> {
@@ -196,83 +141,6 @@ impl<'a> Still<'a> {
         let mut meter = Meter::new(Stage::Encoding, Some(expected), task.on_progress);
         let done = task.ffmpeg("taking the picture", args, &mut meter).await;
         done.map(drop)
-    }
-
-    /// FFmpeg's arguments for reading from a time on; `roughly` from the frame on that has to be
-    /// decoded for that, however long before it was shown.
-    fn reading(&self, input: &Path, from: Option<f64>, roughly: bool) -> Args {
-        let mut args = Args::followed();
-        args.strict_about([self.source]);
-        if let Some(from) = from {
-            if roughly {
-                args.words("-noaccurate_seek");
-            }
-            args.words("-ss").word(format!("{from:.6}"));
-        }
-        args.input(self.source.container, input);
-        args
-    }
-
-    fn counting(&self, input: &Path, reading: Reading) -> Args {
-        let mut args = self.reading(input, reading.from, true);
-        args.map(0, self.video);
-        args.word("-vf")
-            .word(format!("trim=end={:.6}", reading.until));
-        args.words("-fps_mode passthrough -f null -");
-        args
-    }
-
-    fn taking(&self, input: &Path, output: &Path, from: Option<f64>, choice: Choice) -> Args {
-        let mut args = self.reading(input, from, choice != Choice::Typical);
-        if let Choice::Number(number) = choice {
-            // Shows that work goes on while the frames before are decoded.
-            args.map(0, self.video);
-            args.words("-fps_mode passthrough -frames:v");
-            args.word((number + 1).to_string()).words("-f null -");
-        }
-        args.map(0, self.video).nameless();
-        args.word("-vf").word(self.filters(choice).join(","));
-        args.words(match self.format {
-            PictureFormat::Jpeg => "-c:v mjpeg -q:v 2",
-            PictureFormat::Png => "-c:v png -pred mixed",
-        });
-        args.words("-fps_mode passthrough -frames:v 1 -f image2pipe");
-        args.word(file_url(output));
-        args
-    }
-
-    /// The filters between decoder and encoder. FFmpeg has turned the picture upright before.
-    fn filters(&self, choice: Choice) -> Vec<String> {
-        let Size { width, height } = self.size;
-        let mut chain = vec![
-            match choice {
-                Choice::Number(number) => format!("select='eq(n,{number})'"),
-                // Twelve times as much is looked at, and not much more is held in memory.
-                Choice::Typical => "select='not(mod(n,12))'".to_owned(),
-            },
-            format!("scale={width}:{height}:flags=bicubic"),
-        ];
-        if let Some(transfer) = self.tone_map_from {
-            // Not every size can have colours of half the size.
-            chain.push("format=yuv444p10le".to_owned());
-            chain.extend(tone_mapping(transfer));
-        }
-        if choice == Choice::Typical {
-            chain.push("thumbnail=24".to_owned());
-        }
-        // Cameras write into frames too who they are and where.
-        chain.push("metadata=mode=delete,sidedata=mode=delete".to_owned());
-        chain.push(match self.format {
-            // JPEG knows one matrix and the full range.
-            PictureFormat::Jpeg => "scale=out_color_matrix=bt601:out_range=pc".to_owned(),
-            PictureFormat::Png => "scale=flags=bicubic+full_chroma_int+accurate_rnd".to_owned(),
-        });
-        chain.push("setsar=1".to_owned());
-        chain.push(match self.format {
-            PictureFormat::Jpeg => "format=yuvj420p".to_owned(),
-            PictureFormat::Png => "format=rgb24".to_owned(),
-        });
-        chain
     }
 }
 

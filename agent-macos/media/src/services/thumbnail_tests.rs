@@ -1,8 +1,11 @@
 //! The command lines of one thumbnail.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 
 use super::*;
+use crate::args::Args;
 use crate::{Container, VideoStream};
 
 fn source(container: Container, transfer: &str) -> Probe {

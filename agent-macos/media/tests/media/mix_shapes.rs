@@ -119,6 +119,24 @@ async fn of_a_video_the_first_sound_is_taken_and_stays_in_its_time() {
 }
 
 #[tokio::test]
+async fn a_sound_that_changes_its_form_is_refused_rather_than_mixed_wrongly() {
+    let kit = Kit::new().await;
+    let mut bytes = Vec::new();
+    for channels in ["6", "1", "6"] {
+        let tone = ["-f", "lavfi", "-i", "sine=duration=1", "-ac", channels];
+        let coding = ["-c:a", "ac3", "-f", "mpegts"];
+        let part = kit.make("part.ts", &[&tone[..], &coding].concat()).await;
+        bytes.extend(std::fs::read(part).unwrap());
+    }
+    let joined = kit.source("joined.ts");
+    std::fs::write(&joined, bytes).unwrap();
+    let late = json!({"tracks": [{"input": "track_1", "start_seconds": 1}]});
+    let result = mix(&kit, &[&joined], late).await;
+    assert_eq!(code(result), FailureCode::InputInvalid);
+    assert_eq!(kit.work_files().len(), 0);
+}
+
+#[tokio::test]
 async fn a_hole_in_a_sound_is_silence() {
     let kit = Kit::new().await;
     let tone = tone(&kit, "t.wav", 440, 4).await;
