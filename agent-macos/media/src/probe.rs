@@ -56,6 +56,10 @@ pub struct VideoStream {
     pub fps: Option<f64>,
     /// Length in seconds.
     pub duration_seconds: Option<f64>,
+    /// How much later than the file it begins, in seconds.
+    pub late_seconds: f64,
+    /// When it ends, in seconds from the beginning of the file.
+    pub end_seconds: Option<f64>,
     /// A cover picture and no video.
     pub attached_picture: bool,
 }
@@ -81,6 +85,8 @@ pub struct AudioStream {
     pub duration_seconds: Option<f64>,
     /// How much later than the file it begins, in seconds.
     pub late_seconds: f64,
+    /// When it ends, in seconds from the beginning of the file: it may begin late.
+    pub end_seconds: Option<f64>,
 }
 
 impl Probe {
@@ -96,19 +102,11 @@ impl Probe {
 
     /// How long an output with the main video and, if asked, the main audio will be, in seconds.
     pub fn expected_seconds(&self, with_audio: bool) -> Option<f64> {
-        let video = self
-            .main_video()?
-            .duration_seconds
-            .or(self.duration_seconds)?;
+        let video = self.main_video()?.end_seconds.or(self.duration_seconds)?;
         match self.main_audio().filter(|_| with_audio) {
-            Some(audio) => Some(
-                video.max(
-                    audio
-                        .duration_seconds
-                        .or(self.duration_seconds)
-                        .unwrap_or(video),
-                ),
-            ),
+            Some(audio) => {
+                Some(video.max(audio.end_seconds.or(self.duration_seconds).unwrap_or(video)))
+            }
             None => Some(video),
         }
     }
@@ -129,9 +127,20 @@ async fn describe(
     file: &Path,
     container: Container,
 ) -> Result<Probe, MediaFailure> {
+    let report = ask(bench, container, file, "-show_format -show_streams").await?;
+    Ok(understand(container, &report))
+}
+
+/// What ffprobe answers to fixed arguments written as one line.
+async fn ask(
+    bench: &Workbench,
+    container: Container,
+    file: &Path,
+    wish: &'static str,
+) -> Result<Report, MediaFailure> {
     let spec = ChildSpec {
         program: &bench.tools.ffprobe,
-        args: arguments(container, file),
+        args: arguments(container, file, wish),
         folder: &bench.folder,
         limits: bench.probe_limits(),
         isolation: &bench.tools.isolation,
@@ -162,27 +171,20 @@ async fn describe(
             "the file's description is endless",
         ));
     }
-    let report = serde_json::from_slice(&finished.stdout).map_err(|error| {
+    serde_json::from_slice(&finished.stdout).map_err(|error| {
         MediaFailure::new(
             FailureCode::InternalError,
             format!("ffprobe's answer is odd: {error}"),
         )
-    })?;
-    Ok(understand(container, &report))
+    })
 }
 
-fn arguments(container: Container, file: &Path) -> Vec<OsString> {
+fn arguments(container: Container, file: &Path, wish: &'static str) -> Vec<OsString> {
     let mut args: Vec<OsString> = ["-v", "error", "-hide_banner", "-protocol_whitelist", "file"]
         .into_iter()
-        .chain([
-            "-f",
-            container.demuxer(),
-            "-of",
-            "json",
-            "-show_format",
-            "-show_streams",
-            "-i",
-        ])
+        .chain(["-f", container.demuxer(), "-of", "json"])
+        .chain(wish.split(' '))
+        .chain(["-i"])
         .map(OsString::from)
         .collect();
     let options = container.demuxer_options();
@@ -203,7 +205,9 @@ fn understand(container: Container, report: &Report) -> Probe {
     Probe {
         container,
         duration_seconds: report.format.duration.as_deref().and_then(seconds),
-        video: of_kind("video").map(video).collect(),
+        video: of_kind("video")
+            .map(|stream| video(stream, &report.format))
+            .collect(),
         audio: of_kind("audio")
             .filter_map(|stream| audio(stream, &report.format))
             .collect(),
@@ -214,7 +218,7 @@ fn understand(container: Container, report: &Report) -> Probe {
     }
 }
 
-fn video(stream: &Stream) -> VideoStream {
+fn video(stream: &Stream, format: &Format) -> VideoStream {
     let stored = Size::new(stream.width.unwrap_or(0), stream.height.unwrap_or(0));
     let aspect = stream.sample_aspect_ratio.as_deref().and_then(ratio);
     let rotation = stream.rotation();
@@ -230,6 +234,8 @@ fn video(stream: &Stream) -> VideoStream {
         transfer: stream.color_transfer.clone().unwrap_or_default(),
         fps: rate(&stream.avg_frame_rate).or_else(|| rate(&stream.r_frame_rate)),
         duration_seconds: stream.duration_seconds(),
+        late_seconds: stream.late_seconds(format),
+        end_seconds: stream.end_seconds(format),
         attached_picture: stream.is_attached_picture(),
     }
 }
@@ -246,5 +252,6 @@ fn audio(stream: &Stream, format: &Format) -> Option<AudioStream> {
         channels,
         duration_seconds: stream.duration_seconds(),
         late_seconds: stream.late_seconds(format),
+        end_seconds: stream.end_seconds(format),
     })
 }

@@ -15,7 +15,7 @@ pub(crate) struct Report {
 
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Format {
-    start_time: Option<String>,
+    pub(crate) start_time: Option<String>,
     pub(crate) duration: Option<String>,
 }
 
@@ -71,16 +71,25 @@ impl Stream {
         }
     }
 
-    /// How much later than the file this stream begins, in seconds.
-    pub(crate) fn late_seconds(&self, format: &Format) -> f64 {
-        let start = |time: &Option<String>| time.as_deref().and_then(seconds).unwrap_or(0.0);
-        (start(&self.start_time) - start(&format.start_time)).max(0.0)
-    }
-
     /// Length of this stream in seconds; Matroska writes it as a tag.
     pub(crate) fn duration_seconds(&self) -> Option<f64> {
         let field = self.duration.as_deref().and_then(seconds);
         field.or_else(|| self.tags["DURATION"].as_str().and_then(clock_seconds))
+    }
+
+    /// When this stream ends, in seconds from the beginning of the file. It may begin late, which
+    /// its length does not count, unless it is Matroska's.
+    pub(crate) fn end_seconds(&self, format: &Format) -> Option<f64> {
+        let field = self.duration.as_deref().and_then(seconds);
+        let end = field.map(|length| self.late_seconds(format) + length);
+        end.or(self.duration_seconds())
+    }
+
+    /// How much later than the file this stream begins, in seconds.
+    pub(crate) fn late_seconds(&self, format: &Format) -> f64 {
+        let start = |time: &Option<String>| time.as_deref().and_then(seconds).unwrap_or(0.0);
+        let late: f64 = start(&self.start_time) - start(&format.start_time);
+        late.max(0.0)
     }
 }
 
@@ -130,13 +139,15 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_may_begin_later_than_its_file() {
-        let late = stream(r#"{"index":0,"start_time":"2.900000"}"#);
-        let format = |json| serde_json::from_str(json).expect("a format of ffprobe's");
-        let seconds = late.late_seconds(&format(r#"{"start_time":"1.400000"}"#));
-        assert!((seconds - 1.5).abs() < 1e-9, "{seconds}");
-        let unknown = stream(r#"{"index":0}"#).late_seconds(&format("{}"));
-        assert!(unknown.abs() < 1e-9, "{unknown}");
+    fn a_stream_that_begins_late_ends_late() {
+        let format = r#"{"start_time":"1.4","duration":"9"}"#;
+        let format: Format = serde_json::from_str(format).expect("a format of ffprobe's");
+        let ends = |json| stream(json).end_seconds(&format);
+        let late = ends(r#"{"index":0,"start_time":"2.4","duration":"5"}"#);
+        assert!(late.is_some_and(|end| (end - 6.0).abs() < 1e-9), "{late:?}");
+        let tag = r#"{"index":0,"start_time":"2.4","tags":{"DURATION":"00:00:06.5"}}"#;
+        assert_eq!(ends(tag), Some(6.5));
+        assert_eq!(ends(r#"{"index":0}"#), None);
     }
 
     #[test]

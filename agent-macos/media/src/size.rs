@@ -141,6 +141,8 @@ mod tests {
             transfer: String::new(),
             fps: Some(30.0),
             duration_seconds: Some(1.0),
+            late_seconds: 0.0,
+            end_seconds: Some(1.0),
             attached_picture: false,
         }
     }

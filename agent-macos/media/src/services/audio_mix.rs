@@ -84,14 +84,8 @@ struct Heard<'a> {
 impl Heard<'_> {
     /// When it ends in the mix, in seconds; nothing if its file does not say.
     fn end(&self) -> Option<f64> {
-        let length = self.audio.duration_seconds;
-        let length = length.or(self.source.duration_seconds)?;
-        // Matroska counts from the beginning of the file.
-        let late = match self.source.container {
-            Container::Matroska | Container::Webm => 0.0,
-            _ => self.audio.late_seconds,
-        };
-        Some(self.track.start_seconds + late + length)
+        let end = self.audio.end_seconds.or(self.source.duration_seconds)?;
+        Some(self.track.start_seconds + end)
     }
 }
 

@@ -17,6 +17,7 @@ fn sound(container: Container, channels: u32, seconds: f64) -> Probe {
             channels,
             duration_seconds: Some(seconds),
             late_seconds: 0.0,
+            end_seconds: Some(seconds),
         }],
         captions: Vec::new(),
         streams: 1,

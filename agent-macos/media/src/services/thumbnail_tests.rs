@@ -24,6 +24,8 @@ fn source(container: Container, transfer: &str) -> Probe {
             transfer: transfer.to_owned(),
             fps: Some(30.0),
             duration_seconds: Some(20.0),
+            late_seconds: 0.0,
+            end_seconds: Some(20.0),
             attached_picture: false,
         }],
         audio: Vec::new(),
@@ -98,6 +100,7 @@ fn what_has_no_index_is_read_from_the_start() {
         duration_seconds: None,
         video: vec![VideoStream {
             duration_seconds: None,
+            end_seconds: None,
             ..source(Container::Matroska, "").video.remove(0)
         }],
         ..source(Container::Matroska, "")

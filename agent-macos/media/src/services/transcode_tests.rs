@@ -21,6 +21,8 @@ fn source(transfer: &str) -> Probe {
             transfer: transfer.to_owned(),
             fps: Some(30.0),
             duration_seconds: Some(8.0),
+            late_seconds: 0.0,
+            end_seconds: Some(8.0),
             attached_picture: false,
         }],
         audio: vec![AudioStream {
@@ -29,6 +31,7 @@ fn source(transfer: &str) -> Probe {
             channels: 6,
             duration_seconds: Some(8.0),
             late_seconds: 0.0,
+            end_seconds: Some(8.0),
         }],
         captions: Vec::new(),
         streams: 3,
