@@ -45,6 +45,8 @@ impl Args {
 
     /// Reads a file by the demuxer of its container; no other protocol is open to it.
     pub(crate) fn input(&mut self, container: Container, file: &Path) -> &mut Self {
+        self.0
+            .extend(container.demuxer_options().iter().map(OsString::from));
         self.input_as(container.demuxer(), file)
     }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::args::Args;
 use crate::judge::{Promise, judge, tolerance};
-use crate::probe::probe;
+use crate::probe::{probe, probe_picture};
 use crate::progress::{Meter, OnProgress, Stage};
 use crate::work::ffmpeg;
 use crate::{CheckFailure, Checked, Container, Expectation, Rejection, Workbench};
@@ -23,18 +23,29 @@ pub async fn check_output(
     if metadata.len() == 0 {
         return Err(Rejection::Empty.into());
     }
-    let found = probe(bench, file)
-        .await
-        .map_err(|failure| CheckFailure::sort(failure, Rejection::NotMedia))?;
+    let found = match expectation.promise {
+        Promise::Video(_) | Promise::Sound(_) => probe(bench, file).await,
+        Promise::Picture(_) => probe_picture(bench, file).await,
+    }
+    .map_err(|failure| CheckFailure::sort(failure, Rejection::NotMedia))?;
     let mut checked = judge(&found, expectation)?;
     let stated = checked.duration_seconds;
     let mut meter = Meter::new(Stage::Checking, Some(stated), on_progress);
     let streams = match expectation.promise {
         Promise::Video(_) => "-map 0:v:0 -map 0:a:0?",
+        Promise::Sound(_) => "-map 0:a:0",
+        Promise::Picture(_) => "-map 0:v:0",
     };
     decode(bench, (file, found.container), streams, &mut meter).await?;
     if checked.size.is_some() && meter.frames == 0 {
         return Err(Rejection::Undecodable("it holds no picture".to_owned()).into());
+    }
+    checked.frames = meter.frames;
+    if matches!(expectation.promise, Promise::Picture(_)) {
+        return match meter.frames {
+            1 => Ok(checked),
+            more => Err(Rejection::Streams(format!("{more} pictures instead of one")).into()),
+        };
     }
     // Money follows the length, so what is stated must be there.
     if (meter.media_seconds - stated).abs() > tolerance(stated, &[checked.fps]) {
@@ -44,7 +55,6 @@ pub async fn check_output(
         }
         .into());
     }
-    checked.frames = meter.frames;
     checked.duration_seconds = stated.max(meter.media_seconds);
     Ok(checked)
 }
@@ -57,6 +67,10 @@ async fn decode(
 ) -> Result<(), CheckFailure> {
     let mut args = Args::default();
     args.words("-hide_banner -nostdin -loglevel error -nostats -progress pipe:1 -xerror");
+    if matches!(container, Container::Jpeg | Container::Png) {
+        // What is missing of a picture is made up otherwise.
+        args.words("-err_detect crccheck+explode");
+    }
     args.input(container, file);
     args.words(streams).words("-f null -");
     let said = ffmpeg(bench, "decoding", args, meter)

@@ -30,6 +30,8 @@ const INPUT_SIGNS: &[&str] = &[
     "Error while decoding stream",
     "Error submitting packet to decoder",
     "Error during demuxing",
+    "decode_frame() failed",
+    "Changing audio frame properties on the fly",
     "error while decoding",
     "partial file",
     "File ended prematurely",

@@ -50,7 +50,9 @@ pub use encoder::Encoder;
 pub use failure::MediaFailure;
 pub use fencepost_domain::failure::FailureCode;
 pub use isolation::Isolation;
-pub use judge::{Expectation, Length, Pictures, Promise, VideoPromise};
+pub use judge::{
+    Expectation, Length, PicturePromise, Pictures, Promise, SoundPromise, VideoPromise,
+};
 pub use limits::Limits;
 pub use probe::{AudioStream, Probe, Sources, VideoStream, probe};
 pub use progress::{OnProgress, Progress, Stage};

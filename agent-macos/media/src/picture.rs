@@ -71,23 +71,14 @@ impl Picture {
 
     /// What comes after the picture has its size.
     pub(crate) fn finish(&self, chain: &mut Vec<String>) {
-        self.make_ordinary(chain);
+        if let Some(transfer) = &self.tone_map_from {
+            chain.extend(tone_mapping(transfer));
+        }
         if let Some(file) = self.drawn {
             chain.push(format!("ass={file}"));
         }
         chain.push("setsar=1".to_owned());
         chain.push(format!("format={}", self.encoder.pixel_format()));
-    }
-
-    /// Turns HDR into an ordinary picture, if it has to be.
-    fn make_ordinary(&self, chain: &mut Vec<String>) {
-        if let Some(transfer) = &self.tone_map_from {
-            chain.push(format!(
-                "zscale=tin={transfer}:min=bt2020nc:pin=bt2020:rin=tv:t=linear:npl=100"
-            ));
-            chain.push("format=gbrpf32le,zscale=p=bt709,tonemap=tonemap=hable:desat=0".to_owned());
-            chain.push("zscale=t=bt709:m=bt709:r=tv".to_owned());
-        }
     }
 
     /// The encoder's arguments, and the tags that say what was done to the colours.
@@ -142,6 +133,15 @@ pub(crate) fn steady_rate(source: &VideoStream) -> f64 {
     nearest
         .filter(|rate| far(rate) < average * 0.002)
         .unwrap_or(average)
+}
+
+/// The filters that turn an HDR picture of this transfer characteristic into an ordinary one.
+pub(crate) fn tone_mapping(transfer: &str) -> [String; 3] {
+    [
+        format!("zscale=tin={transfer}:min=bt2020nc:pin=bt2020:rin=tv:t=linear:npl=100"),
+        "format=gbrpf32le,zscale=p=bt709,tonemap=tonemap=hable:desat=0".to_owned(),
+        "zscale=t=bt709:m=bt709:r=tv".to_owned(),
+    ]
 }
 
 #[expect(

@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::child::{self, ChildSpec, Ended, LimitKind, Stdout};
 use crate::exit::{not_started, require_success};
 use crate::report::{Format, Report, Stream, ratio, seconds};
-use crate::sniff::{Container, sniff};
+use crate::sniff::{Container, sniff, sniff_picture};
 use crate::{FailureCode, MediaFailure, Size, Workbench};
 
 /// More than any honest file's description.
@@ -83,6 +83,8 @@ pub struct AudioStream {
     pub channels: u32,
     /// Length in seconds.
     pub duration_seconds: Option<f64>,
+    /// How much later than the file it begins, in seconds.
+    pub late_seconds: f64,
     /// When it ends, in seconds from the beginning of the file: it may begin late.
     pub end_seconds: Option<f64>,
 }
@@ -112,9 +114,12 @@ impl Probe {
 
 /// Describes `file`. A file that is no media file is `input_invalid`.
 pub async fn probe(bench: &Workbench, file: &Path) -> Result<Probe, MediaFailure> {
-    let container = sniff(file).await?;
-    let report = ask(bench, container, file, "-show_format -show_streams").await?;
-    Ok(understand(container, &report))
+    describe(bench, file, sniff(file).await?).await
+}
+
+/// Describes a still picture, which only an output can be.
+pub(crate) async fn probe_picture(bench: &Workbench, file: &Path) -> Result<Probe, MediaFailure> {
+    describe(bench, file, sniff_picture(file).await?).await
 }
 
 /// Whether a video can be taken over from its first packet on: it is a key frame, shown at once,
@@ -142,6 +147,15 @@ pub(crate) async fn begins_cleanly(
         let is_soon = shown.is_some_and(|shown| (-0.001..0.1).contains(&(shown - start)));
         is_soon && packet.flags.contains('K') && !packet.flags.contains('D')
     }))
+}
+
+async fn describe(
+    bench: &Workbench,
+    file: &Path,
+    container: Container,
+) -> Result<Probe, MediaFailure> {
+    let report = ask(bench, container, file, "-show_format -show_streams").await?;
+    Ok(understand(container, &report))
 }
 
 /// What ffprobe answers to fixed arguments written as one line.
@@ -200,6 +214,8 @@ fn arguments(container: Container, file: &Path, wish: &'static str) -> Vec<OsStr
         .chain(["-i"])
         .map(OsString::from)
         .collect();
+    let options = container.demuxer_options();
+    args.splice(0..0, options.iter().map(OsString::from));
     args.push(file_url(file));
     args
 }
@@ -262,6 +278,7 @@ fn audio(stream: &Stream, format: &Format) -> Option<AudioStream> {
         codec,
         channels,
         duration_seconds: stream.duration_seconds(),
+        late_seconds: stream.late_seconds(format),
         end_seconds: stream.end_seconds(format),
     })
 }

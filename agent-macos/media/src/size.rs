@@ -45,17 +45,41 @@ impl Size {
 pub(crate) struct SizeWish {
     width: Option<u32>,
     height: Option<u32>,
+    /// What its sides are multiples of.
+    step: u32,
 }
 
 impl SizeWish {
     /// Of a video, whose sides are even.
     pub(crate) fn even(width: Option<u32>, height: Option<u32>) -> Self {
-        Self { width, height }
+        let step = 2;
+        Self {
+            width,
+            height,
+            step,
+        }
+    }
+
+    /// Of a still picture, whose sides are any number of pixels.
+    pub(crate) fn any(width: Option<u32>, height: Option<u32>) -> Self {
+        let step = 1;
+        Self {
+            width,
+            height,
+            step,
+        }
+    }
+
+    /// The size nearest to this one that an output may have.
+    fn nearest(self, pixels: f64) -> u32 {
+        let step = self.step;
+        nearest(pixels / f64::from(step)).clamp(1, u32::MAX / step) * step
     }
 }
 
 /// The output's size for this source: as asked; with one side given the other follows the displayed
-/// aspect ratio; kept otherwise. Always even, halves rounded up (321 becomes 322, 1 becomes 2).
+/// aspect ratio; kept otherwise. Of a video always even, halves rounded up (321 becomes 322, 1
+/// becomes 2).
 ///
 /// A source without a usable picture, or a result larger than the service writes, is
 /// `input_invalid`.
@@ -73,9 +97,9 @@ pub(crate) fn output_size(wish: SizeWish, source: &VideoStream) -> Result<Size, 
     let (width, height) = (f64::from(shown.width), f64::from(shown.height));
     let size = match (wish.width, wish.height) {
         (Some(w), Some(h)) => Size::new(w, h),
-        (Some(w), None) => Size::new(w, nearest_even(height * f64::from(w) / width)),
-        (None, Some(h)) => Size::new(nearest_even(width * f64::from(h) / height), h),
-        (None, None) => Size::new(nearest_even(width), nearest_even(height)),
+        (Some(w), None) => Size::new(w, wish.nearest(height * f64::from(w) / width)),
+        (None, Some(h)) => Size::new(wish.nearest(width * f64::from(h) / height), h),
+        (None, None) => Size::new(wish.nearest(width), wish.nearest(height)),
     };
     if size.width > MAX_WIDTH || size.height > MAX_HEIGHT {
         return Err(invalid(format!(
@@ -97,10 +121,6 @@ fn invalid(message: String) -> MediaFailure {
 )]
 fn nearest(pixels: f64) -> u32 {
     pixels.round().clamp(0.0, f64::from(u32::MAX)) as u32
-}
-
-fn nearest_even(pixels: f64) -> u32 {
-    nearest(pixels / 2.0).clamp(1, u32::MAX / 2) * 2
 }
 
 #[cfg(test)]
@@ -144,6 +164,17 @@ mod tests {
             "322x242"
         );
         assert_eq!(sized(&json!({}), &source(1, 1, 1.0, 0)).unwrap(), "2x2");
+    }
+
+    #[test]
+    fn a_still_picture_may_be_odd() {
+        let sized = |width, height, source: &VideoStream| {
+            output_size(SizeWish::any(width, height), source).map(|size| size.to_string())
+        };
+        let odd = source(321, 241, 1.0, 90);
+        assert_eq!(sized(None, None, &odd).unwrap(), "241x321");
+        assert_eq!(sized(Some(101), None, &odd).unwrap(), "101x135");
+        assert_eq!(sized(None, Some(1), &odd).unwrap(), "1x1");
     }
 
     #[test]

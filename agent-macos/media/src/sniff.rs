@@ -4,13 +4,18 @@
 //! other files or call other hosts. So what is not one of these containers is refused, and the
 //! demuxer of the one that it is, is forced.
 
+mod picture;
+mod sound;
+
 use std::path::Path;
 
 use tokio::io::AsyncReadExt;
 
 use crate::{FailureCode, MediaFailure};
 
-/// The containers that sources may come in.
+pub(crate) use picture::sniff_picture;
+
+/// The containers that sources may come in and outputs are written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Container {
     /// ISO media: mp4, m4v, 3gp.
@@ -37,6 +42,18 @@ pub enum Container {
     Mxf,
     /// MP3, which may carry a cover picture but no video.
     Mp3,
+    /// AAC in ADTS frames, one after the other.
+    Adts,
+    /// FLAC, which may carry a cover picture but no video.
+    Flac,
+    /// WAVE.
+    Wav,
+    /// WAVE from a pipe: its header was written before anybody knew how long it would be.
+    WavStream,
+    /// A JPEG picture. Never a source: a still picture is no video.
+    Jpeg,
+    /// A PNG picture. Never a source.
+    Png,
 }
 
 impl Container {
@@ -53,6 +70,19 @@ impl Container {
             Self::Ogg => "ogg",
             Self::Mxf => "mxf",
             Self::Mp3 => "mp3",
+            Self::Adts => "aac",
+            Self::Flac => "flac",
+            Self::Wav | Self::WavStream => "wav",
+            Self::Jpeg => "jpeg_pipe",
+            Self::Png => "png_pipe",
+        }
+    }
+
+    /// What that demuxer has to be told.
+    pub(crate) fn demuxer_options(self) -> &'static [&'static str] {
+        match self {
+            Self::WavStream => &["-ignore_length", "1"],
+            _ => &[],
         }
     }
 
@@ -71,6 +101,12 @@ impl Container {
             Self::Ogg => "ogg",
             Self::Mxf => "mxf",
             Self::Mp3 => "mp3",
+            Self::Adts => "aac",
+            Self::Flac => "flac",
+            Self::Wav => "wav",
+            Self::WavStream => "wav without a length",
+            Self::Jpeg => "jpeg",
+            Self::Png => "png",
         }
     }
 
@@ -79,14 +115,20 @@ impl Container {
     pub fn states_duration(self) -> bool {
         matches!(
             self,
-            Self::Mp4 | Self::Mov | Self::Matroska | Self::Webm | Self::Mxf
+            Self::Mp4
+                | Self::Mov
+                | Self::Matroska
+                | Self::Webm
+                | Self::Mxf
+                | Self::Flac
+                | Self::Wav
         )
     }
 
     /// Whether it is made for lossy transport: recordings of broadcasts have gaps at every joint
-    /// and are played all the same.
+    /// and are played all the same. A file from a pipe ends where it ends, also within a packet.
     pub fn survives_damage(self) -> bool {
-        matches!(self, Self::MpegTs | Self::MpegPs)
+        matches!(self, Self::MpegTs | Self::MpegPs | Self::WavStream)
     }
 }
 
@@ -94,19 +136,33 @@ const HEAD: u64 = 4096;
 
 /// Reads the beginning of a regular file and recognises its container.
 pub(crate) async fn sniff(file: &Path) -> Result<Container, MediaFailure> {
-    let cannot = |error: std::io::Error| MediaFailure::io("the file cannot be read", &error);
+    let (_, head) = open(file).await?;
+    recognise(&head).map_err(refuse)
+}
+
+/// A regular file and its beginning.
+async fn open(file: &Path) -> Result<(tokio::fs::File, Vec<u8>), MediaFailure> {
     // Asked before opening: opening a FIFO would wait for its writer.
-    let metadata = tokio::fs::metadata(file).await.map_err(cannot)?;
+    let metadata = tokio::fs::metadata(file)
+        .await
+        .map_err(|error| cannot(&error))?;
     if !metadata.is_file() {
         return Err(refuse("not a regular file"));
     }
     let mut head = Vec::new();
-    let file = tokio::fs::File::open(file).await.map_err(cannot)?;
-    file.take(HEAD)
+    let mut file = tokio::fs::File::open(file)
+        .await
+        .map_err(|error| cannot(&error))?;
+    (&mut file)
+        .take(HEAD)
         .read_to_end(&mut head)
         .await
-        .map_err(cannot)?;
-    recognise(&head).map_err(refuse)
+        .map_err(|error| cannot(&error))?;
+    Ok((file, head))
+}
+
+fn cannot(error: &std::io::Error) -> MediaFailure {
+    MediaFailure::io("the file cannot be read", error)
 }
 
 fn refuse(why: &str) -> MediaFailure {
@@ -119,6 +175,9 @@ pub(crate) fn recognise(head: &[u8]) -> Result<Container, &'static str> {
         head.get(offset..offset + magic.len())
             .is_some_and(|found| found == magic)
     };
+    if picture::is_picture(head) {
+        return Err("the file is a still picture, not video or sound");
+    }
     let box_name = head.get(4..8).unwrap_or_default();
     if box_name == b"ftyp" {
         return Ok(if at(8, b"qt  ") {
@@ -143,7 +202,7 @@ pub(crate) fn recognise(head: &[u8]) -> Result<Container, &'static str> {
     if packets(0, 188) || packets(4, 192) {
         return Ok(Container::MpegTs);
     }
-    let known: [(&[u8], Container); 7] = [
+    let known: [(&[u8], Container); 6] = [
         (&[0x00, 0x00, 0x01, 0xba], Container::MpegPs),
         (b"FLV\x01", Container::Flv),
         (
@@ -153,7 +212,6 @@ pub(crate) fn recognise(head: &[u8]) -> Result<Container, &'static str> {
         (b"OggS", Container::Ogg),
         (&[0x06, 0x0e, 0x2b, 0x34], Container::Mxf),
         (b"ID3", Container::Mp3),
-        (&[0xff, 0xfb], Container::Mp3),
     ];
     if let Some((_, container)) = known.iter().find(|(magic, _)| at(0, magic)) {
         return Ok(*container);
@@ -161,7 +219,7 @@ pub(crate) fn recognise(head: &[u8]) -> Result<Container, &'static str> {
     if at(0, b"RIFF") && at(8, b"AVI ") {
         return Ok(Container::Avi);
     }
-    Err(explain(head))
+    sound::recognise(head).ok_or_else(|| explain(head))
 }
 
 fn explain(head: &[u8]) -> &'static str {

@@ -6,25 +6,38 @@ use serde::{Deserialize, Serialize};
 
 use super::Config;
 
-/// The price of one service. Amounts are integer micros, a millionth of the currency unit.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+/// The price of one service. Amounts are integer micros, a millionth of the currency unit. What is
+/// left out is as it usually is for that service.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PriceConfig {
     /// For starting at all.
-    pub base_micros: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub base_micros: Option<i64>,
     /// For every started minute of output.
-    pub per_minute_micros: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub per_minute_micros: Option<i64>,
     /// The provider's part of what is captured, in hundredths of a percent.
-    pub provider_share_bps: i32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub provider_share_bps: Option<i32>,
 }
 
-impl Default for PriceConfig {
-    fn default() -> Self {
-        Self {
-            base_micros: 10_000,
-            per_minute_micros: 20_000,
-            provider_share_bps: 7_000,
-        }
+/// What a service costs where nothing else is configured: as much as the work it is.
+fn usual(service: ServiceName) -> PriceTerms {
+    let (base_micros, per_minute_micros) = match service {
+        // A picture has no length.
+        ServiceName::ThumbnailV1 => (2_000, 0),
+        ServiceName::AudioMixV1 => (10_000, 5_000),
+        ServiceName::TranscodeV1
+        | ServiceName::StitchExportV1
+        | ServiceName::CaptionBurnV1
+        | ServiceName::AssembleV1
+        | ServiceName::NoopV1 => (10_000, 20_000),
+    };
+    PriceTerms {
+        base_micros,
+        per_minute_micros,
+        provider_share_bps: 7_000,
     }
 }
 
@@ -32,11 +45,11 @@ impl Config {
     /// What a job of `service` costs that is posted now.
     pub fn price_of(&self, service: ServiceName) -> PriceTerms {
         let price = self.prices.get(service.as_str()).copied();
-        let price = price.unwrap_or_default();
+        let (price, usual) = (price.unwrap_or_default(), usual(service));
         PriceTerms {
-            base_micros: price.base_micros,
-            per_minute_micros: price.per_minute_micros,
-            provider_share_bps: price.provider_share_bps,
+            base_micros: price.base_micros.unwrap_or(usual.base_micros),
+            per_minute_micros: price.per_minute_micros.unwrap_or(usual.per_minute_micros),
+            provider_share_bps: price.provider_share_bps.unwrap_or(usual.provider_share_bps),
         }
     }
 

@@ -214,6 +214,33 @@ fn prices_are_per_service_and_within_bounds() {
 }
 
 #[test]
+fn a_price_that_is_not_configured_is_the_usual_one_of_its_service() {
+    let prices = |file: &str, service| {
+        let price = origins(file, &[], &[]).unwrap().price_of(service);
+        let amounts = (price.base_micros, price.per_minute_micros);
+        (amounts, price.provider_share_bps)
+    };
+    let thumbnail = ServiceName::ThumbnailV1;
+    assert_eq!(prices("", thumbnail), ((2_000, 0), 7_000));
+    assert_eq!(
+        prices("", ServiceName::AudioMixV1),
+        ((10_000, 5_000), 7_000)
+    );
+    for film in [ServiceName::TranscodeV1, ServiceName::AssembleV1] {
+        assert_eq!(prices("", film), ((10_000, 20_000), 7_000));
+    }
+    // What is left out of a price does not become that of another service.
+    let base = "[prices.\"thumbnail.v1\"]\nbase_micros = 7";
+    assert_eq!(prices(base, thumbnail), ((7, 0), 7_000));
+    assert_eq!(
+        prices(base, ServiceName::TranscodeV1),
+        ((10_000, 20_000), 7_000)
+    );
+    let share = "[prices.\"thumbnail.v1\"]\nprovider_share_bps = 5000";
+    assert_eq!(prices(share, thumbnail), ((2_000, 0), 5_000));
+}
+
+#[test]
 fn tokens_do_not_travel_in_clear_without_a_declared_proxy() {
     let open = "[http]\nbind = \"0.0.0.0:80\"";
     refused(origins(open, &[], &[]), &["http.bind", "http.behind_proxy"]);

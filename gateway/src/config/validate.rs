@@ -122,19 +122,20 @@ impl PriceConfig {
                 format!("there is no such service; there are: {}", known.join(", ")),
             ));
         }
-        if self.base_micros < 0 {
+        if self.base_micros.is_some_and(|micros| micros < 0) {
             return Err(ConfigError::about(
                 &key("base_micros"),
                 "must not be negative",
             ));
         }
-        if self.per_minute_micros < 0 {
+        if self.per_minute_micros.is_some_and(|micros| micros < 0) {
             return Err(ConfigError::about(
                 &key("per_minute_micros"),
                 "must not be negative",
             ));
         }
-        if !(0..=10_000).contains(&self.provider_share_bps) {
+        let share = self.provider_share_bps;
+        if share.is_some_and(|share| !(0..=10_000).contains(&share)) {
             return Err(ConfigError::about(
                 &key("provider_share_bps"),
                 "must be between 0 and 10000 (hundredths of a percent)",

@@ -33,7 +33,7 @@ struct Trial {
     is_seen: bool,
 }
 
-const TRIALS: [Trial; 3] = [
+const TRIALS: [Trial; 5] = [
     Trial {
         service: ServiceName::StitchExportV1,
         inputs: &[("clip_1", FILM), ("clip_2", FILM)],
@@ -50,6 +50,18 @@ const TRIALS: [Trial; 3] = [
         service: ServiceName::AssembleV1,
         inputs: &[("video", FILM), ("captions", CAPTIONS)],
         params: |_| json!({}),
+        is_seen: false,
+    },
+    Trial {
+        service: ServiceName::AudioMixV1,
+        inputs: &[("track_1", FILM), ("track_2", FILM)],
+        params: |_| json!({"loudness_lufs": -20}),
+        is_seen: false,
+    },
+    Trial {
+        service: ServiceName::ThumbnailV1,
+        inputs: &[("source", FILM)],
+        params: |_| json!({"at_seconds": 0.2}),
         is_seen: false,
     },
 ];

@@ -1,11 +1,15 @@
 //! Compares what a file says about itself with what was promised. Pure rules; decoding comes after.
 
+mod picture;
+mod sound;
 mod video;
 
 use fencepost_domain::service::transcode::VideoCodec;
 
 use crate::services::LENGTH_SLACK_SECONDS;
 use crate::{Checked, Container, Probe, Rejection};
+pub use picture::PicturePromise;
+pub use sound::SoundPromise;
 pub use video::VideoPromise;
 
 /// Codecs with the pixel format that each may have.
@@ -25,6 +29,10 @@ pub struct Expectation {
 pub enum Promise {
     /// A moving picture, perhaps with sound and captions.
     Video(VideoPromise),
+    /// Sound alone.
+    Sound(SoundPromise),
+    /// One still picture.
+    Picture(PicturePromise),
 }
 
 /// How long an output has to be.
@@ -51,6 +59,8 @@ impl Length {
 pub(crate) fn judge(found: &Probe, expectation: &Expectation) -> Result<Checked, Rejection> {
     match &expectation.promise {
         Promise::Video(promise) => video::judge(found, promise, expectation.max_output_seconds),
+        Promise::Sound(promise) => sound::judge(found, promise, expectation.max_output_seconds),
+        Promise::Picture(promise) => picture::judge(found, promise),
     }
 }
 

@@ -1,9 +1,11 @@
 //! The services, each in a file of its own: how its output is made, and what that has to be.
 
 mod assemble;
+mod audio_mix;
 mod caption_burn;
 mod measure;
 mod stitch_export;
+mod thumbnail;
 mod transcode;
 
 use fencepost_domain::service::ServiceParams;
@@ -22,9 +24,9 @@ pub(crate) async fn make(task: &Task<'_>) -> Result<Made, MediaFailure> {
         ServiceParams::StitchExport(params) => stitch_export::make(task, params).await,
         ServiceParams::CaptionBurn(params) => caption_burn::make(task, params).await,
         ServiceParams::Assemble(params) => assemble::make(task, params).await,
-        ServiceParams::AudioMix(_) | ServiceParams::Thumbnail(_) | ServiceParams::Noop(_) => {
-            Err(invalid("this agent does not run that service"))
-        }
+        ServiceParams::AudioMix(params) => audio_mix::make(task, params).await,
+        ServiceParams::Thumbnail(params) => thumbnail::make(task, params).await,
+        ServiceParams::Noop(_) => Err(invalid("this agent does not run that service")),
     }
 }
 
@@ -37,9 +39,9 @@ impl Expectation {
             ServiceParams::StitchExport(params) => stitch_export::promise(params, sources),
             ServiceParams::CaptionBurn(params) => caption_burn::promise(params, sources),
             ServiceParams::Assemble(params) => assemble::promise(params, sources),
-            ServiceParams::AudioMix(_) | ServiceParams::Thumbnail(_) | ServiceParams::Noop(_) => {
-                return None;
-            }
+            ServiceParams::AudioMix(params) => audio_mix::promise(params, sources),
+            ServiceParams::Thumbnail(params) => thumbnail::promise(params, sources),
+            ServiceParams::Noop(_) => return None,
         };
         Some(Self {
             promise,

@@ -30,6 +30,7 @@ fn source(transfer: &str) -> Probe {
             codec: "aac".to_owned(),
             channels: 6,
             duration_seconds: Some(8.0),
+            late_seconds: 0.0,
             end_seconds: Some(8.0),
         }],
         captions: Vec::new(),

@@ -150,6 +150,8 @@ async fn what_this_machine_can_encode_is_proven_by_encoding() {
         "stitch_export.v1",
         "caption_burn.v1",
         "assemble.v1",
+        "audio_mix.v1",
+        "thumbnail.v1",
     ] {
         assert!(
             words.iter().any(|proven| proven == word),

@@ -32,6 +32,7 @@ fn source(codec: &str) -> Probe {
             codec: "aac".to_owned(),
             channels: 6,
             duration_seconds: Some(5.0),
+            late_seconds: 0.0,
             end_seconds: Some(5.0),
         }],
         captions: Vec::new(),
@@ -114,6 +115,7 @@ fn what_is_promised_follows_from_what_is_known() {
     let params = |value| serde_json::from_value::<AssembleParams>(value).expect("parameters");
     let of = |value, sources: &Sources| match promise(&params(value), sources) {
         Promise::Video(promise) => promise,
+        other => panic!("another kind of output: {other:?}"),
     };
     let video = Sources::from([("video".to_owned(), source("h264"))]);
     let both = Sources::from(["video", "audio"].map(|name| (name.to_owned(), source("h264"))));

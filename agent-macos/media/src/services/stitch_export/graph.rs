@@ -69,7 +69,7 @@ impl Graph<'_> {
             _ => drop(args.words("-threads 1")),
         }
         // Anew for another picture size would be anew for the whole film; `scale` can do without.
-        args.words("-reinit_filter:v 1");
+        args.words("-reinit_filter:v 0");
         if cut.start > 0.0 {
             args.words("-noaccurate_seek -ss");
             args.word(cut.start.to_string());

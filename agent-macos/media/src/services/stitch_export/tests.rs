@@ -14,6 +14,7 @@ fn source(width: u32, height: u32, sound: bool) -> Probe {
         codec: "aac".to_owned(),
         channels: 6,
         duration_seconds: Some(8.0),
+        late_seconds: 0.0,
         end_seconds: Some(8.0),
     };
     Probe {
