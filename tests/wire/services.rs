@@ -316,7 +316,10 @@ async fn an_output_of_another_kind_than_was_ordered_is_not_taken() {
         .make("a.png", "-f lavfi -i testsrc=size=64x48:rate=1:duration=1")
         .await;
     let jpeg = bench
-        .make("a.jpg", "-f lavfi -i testsrc=size=64x48:rate=1:duration=1")
+        .make(
+            "a.jpg",
+            "-f lavfi -i testsrc=size=64x48:rate=1:duration=1 -pix_fmt yuvj420p",
+        )
         .await;
     let clip = film(1, 64, 48).await;
     let upload = json!({ "upload_id": buyer.upload(&clip).await });
