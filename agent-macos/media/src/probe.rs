@@ -229,7 +229,7 @@ pub(crate) fn file_url(path: &Path) -> OsString {
 
 fn understand(container: Container, report: &Report) -> Probe {
     let of_kind = |kind| report.streams.iter().filter(move |s| s.codec_type == kind);
-    Probe {
+    let mut probe = Probe {
         container,
         duration_seconds: report.format.duration.as_deref().and_then(seconds),
         video: of_kind("video")
@@ -242,7 +242,14 @@ fn understand(container: Container, report: &Report) -> Probe {
             .map(|stream| stream.codec_name.clone().unwrap_or_default())
             .collect(),
         streams: report.streams.len(),
+    };
+    // What is alone in a file ends with it. FFmpeg itself writes mp4 whose picture says less: of a
+    // rate that varies, with pictures that are stored out of their order.
+    if let ([video], 1) = (probe.video.as_mut_slice(), probe.streams) {
+        let end = |seconds: f64| seconds.max(probe.duration_seconds.unwrap_or(0.0));
+        video.end_seconds = video.end_seconds.map(end);
     }
+    probe
 }
 
 fn video(stream: &Stream, format: &Format) -> VideoStream {

@@ -258,3 +258,24 @@ async fn a_picture_that_begins_later_than_its_sound_keeps_its_end() {
         assert_eq!(output.checked.frames, 90);
     }
 }
+
+#[tokio::test]
+async fn a_film_whose_last_picture_comes_long_after_the_others_is_as_long_as_its_file() {
+    let kit = Kit::new().await;
+    // FFmpeg states 0.2 s for the picture of this file, and 5.7 s for the file.
+    let picture = "testsrc=size=96x64:rate=30:duration=6,select='lt(n,5)+eq(n,170)'";
+    let args = [
+        "-f",
+        "lavfi",
+        "-i",
+        picture,
+        "-fps_mode",
+        "vfr",
+        "-c:v",
+        "libx264",
+    ];
+    let source = kit.make("late.mp4", &args).await;
+    let output = kit.run(&source, json!({"codec": "h264"})).await.unwrap();
+    let seconds = output.checked.duration_seconds;
+    assert!((5.6..5.8).contains(&seconds), "{seconds}");
+}
