@@ -9,6 +9,12 @@ use crate::child::{self, ChildLimits, ChildSpec, Stdout};
 use crate::exit::{not_started, require_success};
 use crate::{FailureCode, Isolation, MediaFailure, Roster, StopSignal};
 
+/// Homebrew's own `ffmpeg` cannot draw captions; its `ffmpeg-full` can, and lives in a folder that no
+/// PATH names. Who has installed that wants it.
+const FULL_FOLDERS: &[&str] = &[
+    "/opt/homebrew/opt/ffmpeg-full/bin",
+    "/usr/local/opt/ffmpeg-full/bin",
+];
 /// Where Homebrew, MacPorts and Linux keep programs: an agent that launchd starts has no such PATH.
 const USUAL_FOLDERS: &[&str] = &[
     "/opt/homebrew/bin",
@@ -83,11 +89,9 @@ impl Tools {
 
 fn search_folders() -> Vec<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let usual = USUAL_FOLDERS.iter().map(PathBuf::from);
-    std::env::split_paths(&path)
-        .filter(|folder| folder.is_absolute())
-        .chain(usual)
-        .collect()
+    let in_path = std::env::split_paths(&path).filter(|folder| folder.is_absolute());
+    let [full, usual] = [FULL_FOLDERS, USUAL_FOLDERS].map(|list| list.iter().map(PathBuf::from));
+    full.chain(in_path).chain(usual).collect()
 }
 
 fn locate(name: &str, named: Option<&Path>, folders: &[PathBuf]) -> Result<PathBuf, MediaFailure> {
@@ -105,7 +109,7 @@ fn locate(name: &str, named: Option<&Path>, folders: &[PathBuf]) -> Result<PathB
         .find(|path| is_program(path))
         .ok_or_else(|| {
             missing(format!(
-                "{name} is not installed: `brew install ffmpeg` on macOS, `apt install ffmpeg` on \
+                "{name} is not installed: `brew install ffmpeg-full` on macOS, `apt install ffmpeg` on \
              Debian and Ubuntu"
             ))
         })
