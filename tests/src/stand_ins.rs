@@ -30,9 +30,10 @@ impl HeldFfmpeg {
         Self::held_at(folder, "*-version*|*-filters*|*-encoders*) ;; *").await
     }
 
-    /// The same for an agent, which first has to show what it can do: only its work is held.
+    /// The same for an agent, which first has to show what it can do: only its work is held. It can
+    /// transcode, and nothing else.
     pub async fn at_work(folder: &Path) -> Self {
-        Self::held_at(folder, "*-progress*").await
+        Self::held_at(folder, "*trial.mkv*) exit 1 ;; *-progress*").await
     }
 
     /// One that is held where its arguments are like this.
@@ -63,11 +64,12 @@ exec "{ffmpeg}" "$@""#,
     }
 }
 
-/// An FFmpeg that works no faster than its film plays, so that there is time to interrupt it.
+/// An FFmpeg that transcodes no faster than its film plays, so that there is time to interrupt it.
 pub async fn real_time_ffmpeg(folder: &Path) -> PathBuf {
     let tools = Tools::find(&Overrides::default()).await.expect("FFmpeg");
     let script = format!(
         r#"case "$*" in
+    *trial.mkv*) exit 1 ;;
     *-progress*) exec "{ffmpeg}" -re "$@" ;;
     *) exec "{ffmpeg}" "$@" ;;
 esac"#,
