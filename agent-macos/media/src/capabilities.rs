@@ -87,6 +87,11 @@ async fn encode(bench: &Workbench, encoder: Encoder, file: &std::path::Path) -> 
         .word(format!("format={}", encoder.pixel_format()));
     encoder_arguments(&mut args, encoder, Quality::Usual, 500);
     args.0.push(file_url(file));
+    ffmpeg(bench, args, 0).await.map(drop)
+}
+
+/// Runs FFmpeg to its end; gives so much of what it wrote to its stdout.
+async fn ffmpeg(bench: &Workbench, args: Args, kept: usize) -> Result<Vec<u8>, String> {
     let spec = ChildSpec {
         program: &bench.tools.ffmpeg,
         args: args.0,
@@ -98,11 +103,11 @@ async fn encode(bench: &Workbench, encoder: Encoder, file: &std::path::Path) -> 
         isolation: &bench.tools.isolation,
         roster: bench.tools.roster.as_ref(),
     };
-    let finished = child::run(spec, Stdout::Keep(0), &bench.stop)
+    let finished = child::run(spec, Stdout::Keep(kept), &bench.stop)
         .await
         .map_err(|error| error.to_string())?;
     match finished.ended {
-        Ended::Success => Ok(()),
+        Ended::Success => Ok(finished.stdout),
         ended => Err(format!("{ended:?}: {}", finished.stderr.trim())),
     }
 }

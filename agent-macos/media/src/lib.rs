@@ -35,6 +35,8 @@ mod processes;
 mod progress;
 mod report;
 mod roster;
+#[cfg(test)]
+mod samples;
 mod services;
 mod size;
 mod sniff;

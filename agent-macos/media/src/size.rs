@@ -131,19 +131,9 @@ mod tests {
     fn source(width: u32, height: u32, aspect: f64, rotation: u16) -> VideoStream {
         let stored = Size::new(width, height);
         VideoStream {
-            index: 0,
-            codec: "h264".to_owned(),
-            stored,
             displayed: stored.displayed(aspect, rotation),
             rotation,
-            square_pixels: true,
-            pixel_format: "yuv420p".to_owned(),
-            transfer: String::new(),
-            fps: Some(30.0),
-            duration_seconds: Some(1.0),
-            late_seconds: 0.0,
-            end_seconds: Some(1.0),
-            attached_picture: false,
+            ..VideoStream::sample(stored, 1.0)
         }
     }
 

@@ -9,9 +9,8 @@ use std::path::{Path, PathBuf};
 use fencepost_domain::service::{Capability, ServiceName, ServiceParams};
 use serde_json::{Value, json};
 
-use super::TRIAL_TIME;
+use super::{TRIAL_TIME, ffmpeg};
 use crate::args::Args;
-use crate::child::{self, ChildLimits, ChildSpec, Ended, Stdout};
 use crate::probe::{file_url, probe};
 use crate::work::{Job, Partial, run};
 use crate::{Limits, Output, Workbench};
@@ -146,26 +145,4 @@ async fn is_bright(bench: &Workbench, file: &Path) -> Result<bool, String> {
     args.words("-map 0:v:0 -frames:v 1 -pix_fmt gray -f rawvideo -");
     let picture = ffmpeg(bench, args, 320 * 180).await?;
     Ok(picture.iter().any(|&pixel| pixel > 128))
-}
-
-/// Runs FFmpeg to its end; gives so much of what it wrote to its stdout.
-async fn ffmpeg(bench: &Workbench, args: Args, kept: usize) -> Result<Vec<u8>, String> {
-    let spec = ChildSpec {
-        program: &bench.tools.ffmpeg,
-        args: args.0,
-        folder: &bench.folder,
-        limits: ChildLimits {
-            run_time: TRIAL_TIME,
-            ..bench.probe_limits()
-        },
-        isolation: &bench.tools.isolation,
-        roster: bench.tools.roster.as_ref(),
-    };
-    let finished = child::run(spec, Stdout::Keep(kept), &bench.stop)
-        .await
-        .map_err(|error| error.to_string())?;
-    match finished.ended {
-        Ended::Success => Ok(finished.stdout),
-        ended => Err(format!("{ended:?}: {}", finished.stderr.trim())),
-    }
 }

@@ -9,28 +9,14 @@ use crate::args::Args;
 use crate::{Container, VideoStream};
 
 fn source(container: Container, transfer: &str) -> Probe {
-    let size = Size::new(641, 360);
+    let video = VideoStream {
+        index: 1,
+        transfer: transfer.to_owned(),
+        ..VideoStream::sample(Size::new(641, 360), 20.0)
+    };
     Probe {
         container,
-        duration_seconds: Some(20.0),
-        video: vec![VideoStream {
-            index: 1,
-            codec: "h264".to_owned(),
-            stored: size,
-            displayed: size,
-            rotation: 0,
-            square_pixels: true,
-            pixel_format: "yuv420p".to_owned(),
-            transfer: transfer.to_owned(),
-            fps: Some(30.0),
-            duration_seconds: Some(20.0),
-            late_seconds: 0.0,
-            end_seconds: Some(20.0),
-            attached_picture: false,
-        }],
-        audio: Vec::new(),
-        captions: Vec::new(),
-        streams: 1,
+        ..Probe::sample(video, None)
     }
 }
 

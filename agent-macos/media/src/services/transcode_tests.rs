@@ -6,36 +6,16 @@ use super::*;
 use crate::{AudioStream, FailureCode, Size, VideoStream};
 
 fn source(transfer: &str) -> Probe {
-    let size = Size::new(640, 360);
-    Probe {
-        container: Container::Mp4,
-        duration_seconds: Some(8.0),
-        video: vec![VideoStream {
-            index: 1,
-            codec: "h264".to_owned(),
-            stored: size,
-            displayed: size,
-            rotation: 0,
-            square_pixels: true,
-            pixel_format: "yuv420p".to_owned(),
-            transfer: transfer.to_owned(),
-            fps: Some(30.0),
-            duration_seconds: Some(8.0),
-            late_seconds: 0.0,
-            end_seconds: Some(8.0),
-            attached_picture: false,
-        }],
-        audio: vec![AudioStream {
-            index: 2,
-            codec: "aac".to_owned(),
-            channels: 6,
-            duration_seconds: Some(8.0),
-            late_seconds: 0.0,
-            end_seconds: Some(8.0),
-        }],
-        captions: Vec::new(),
-        streams: 3,
-    }
+    let video = VideoStream {
+        index: 1,
+        transfer: transfer.to_owned(),
+        ..VideoStream::sample(Size::new(640, 360), 8.0)
+    };
+    let audio = AudioStream {
+        index: 2,
+        ..AudioStream::sample(8.0)
+    };
+    Probe::sample(video, Some(audio))
 }
 
 fn choose(params: &TranscodeParams, proven: bool) -> Result<Encoder, MediaFailure> {

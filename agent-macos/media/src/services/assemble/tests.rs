@@ -8,36 +8,11 @@ use super::*;
 use crate::{AudioStream, Probe, Size, VideoStream};
 
 fn source(codec: &str) -> Probe {
-    let size = Size::new(640, 360);
-    Probe {
-        container: Container::Mp4,
-        duration_seconds: Some(8.0),
-        video: vec![VideoStream {
-            index: 0,
-            codec: codec.to_owned(),
-            stored: size,
-            displayed: size,
-            rotation: 0,
-            square_pixels: true,
-            pixel_format: "yuv420p".to_owned(),
-            transfer: String::new(),
-            fps: Some(30.0),
-            duration_seconds: Some(8.0),
-            late_seconds: 0.0,
-            end_seconds: Some(8.0),
-            attached_picture: false,
-        }],
-        audio: vec![AudioStream {
-            index: 1,
-            codec: "aac".to_owned(),
-            channels: 6,
-            duration_seconds: Some(5.0),
-            late_seconds: 0.0,
-            end_seconds: Some(5.0),
-        }],
-        captions: Vec::new(),
-        streams: 2,
-    }
+    let video = VideoStream {
+        codec: codec.to_owned(),
+        ..VideoStream::sample(Size::new(640, 360), 8.0)
+    };
+    Probe::sample(video, Some(AudioStream::sample(5.0)))
 }
 
 fn line(sources: &Sources, encoder: Option<Encoder>, captions: Option<&Path>) -> String {

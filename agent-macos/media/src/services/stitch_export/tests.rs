@@ -8,37 +8,11 @@ use super::*;
 use crate::{AudioStream, Container, Encoder, Probe, Size, VideoStream};
 
 fn source(width: u32, height: u32, sound: bool) -> Probe {
-    let size = Size::new(width, height);
-    let track = AudioStream {
-        index: 1,
-        codec: "aac".to_owned(),
-        channels: 6,
-        duration_seconds: Some(8.0),
-        late_seconds: 0.0,
-        end_seconds: Some(8.0),
+    let video = VideoStream {
+        fps: Some(29.98),
+        ..VideoStream::sample(Size::new(width, height), 8.0)
     };
-    Probe {
-        container: Container::Mp4,
-        duration_seconds: Some(8.0),
-        video: vec![VideoStream {
-            index: 0,
-            codec: "h264".to_owned(),
-            stored: size,
-            displayed: size,
-            rotation: 0,
-            square_pixels: true,
-            pixel_format: "yuv420p".to_owned(),
-            transfer: String::new(),
-            fps: Some(29.98),
-            duration_seconds: Some(8.0),
-            late_seconds: 0.0,
-            end_seconds: Some(8.0),
-            attached_picture: false,
-        }],
-        audio: Vec::from_iter(sound.then_some(track)),
-        captions: Vec::new(),
-        streams: 2,
-    }
+    Probe::sample(video, sound.then(|| AudioStream::sample(8.0)))
 }
 
 fn sources() -> Sources {
