@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use super::*;
-use crate::{AudioStream, Container, Encoder, Probe, Size, VideoStream};
+use crate::{AudioStream, Encoder, Probe, Size, VideoStream};
 
 fn source(width: u32, height: u32, sound: bool) -> Probe {
     let video = VideoStream {
