@@ -25,7 +25,7 @@ fn vault() -> Vault {
 }
 
 /// The job's input is elsewhere, and its lane says so.
-fn elsewhere(job: &mut NewJob) {
+pub(crate) fn elsewhere(job: &mut NewJob) {
     let input = Elsewhere {
         url: vault().seal_url(job.id, "source", &SecretUrl::new(URL)),
         host: "files.example".to_owned(),
@@ -36,7 +36,7 @@ fn elsewhere(job: &mut NewJob) {
     job.lane = format!("encode.h264 {} transcode.v1", input_url_word().0);
 }
 
-async fn device(world: &World) -> Device {
+pub(crate) async fn device(world: &World) -> Device {
     let words = ["transcode.v1", "encode.h264", "input.url"];
     world.device_with("mac", 4, &words).await
 }

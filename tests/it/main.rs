@@ -2,6 +2,7 @@
 //! after every one. One binary, because it is linked once.
 
 mod architecture;
+mod blame;
 mod bucket;
 mod cancel;
 mod claims;

@@ -40,7 +40,7 @@ pub(super) enum DeviceCommand {
         #[arg(long)]
         note: Option<String>,
     },
-    /// Let a device work again.
+    /// Let a device work again, and forgive it what it failed before.
     Enable {
         /// The device's id.
         #[arg(value_parser = id::<DeviceId>(SHOWN_BY))]
@@ -175,11 +175,22 @@ async fn list(store: &Store) -> Result<Report, CliError> {
 }
 
 fn state(device: &DeviceView) -> &'static str {
-    match (device.enabled, device.draining) {
-        (false, _) => "disabled",
-        (true, true) => "draining",
-        (true, false) => "enabled",
+    match (device.enabled, device.draining, device.closed_until) {
+        (false, ..) => "disabled",
+        (true, true, _) => "draining",
+        (true, false, Some((_, true))) => "quarantined",
+        (true, false, Some((_, false))) => "backed off",
+        (true, false, None) => "enabled",
     }
+}
+
+/// Why it gets no work, as far as anybody said it or it follows from its last attempts.
+fn note(device: &DeviceView) -> String {
+    let until = device.closed_until.map(|(until, _)| {
+        let until = until.format(&Rfc3339).unwrap_or_default();
+        format!("failed too often of late: no work until {until}, or until it is enabled")
+    });
+    device.note.clone().or(until).unwrap_or_default()
 }
 
 fn row(device: &DeviceView) -> Vec<String> {
@@ -194,7 +205,7 @@ fn row(device: &DeviceView) -> Vec<String> {
             .agent_version
             .clone()
             .unwrap_or_else(|| "never connected".to_owned()),
-        device.note.clone().unwrap_or_default(),
+        note(device),
     ]
 }
 
@@ -205,6 +216,7 @@ fn as_json(device: &DeviceView) -> Value {
         "provider": device.provider,
         "state": state(device),
         "note": device.note,
+        "closed_until": device.closed_until.and_then(|(at, _)| at.format(&Rfc3339).ok()),
         "connected": device.connected,
         "slots": device.slots,
         "live_attempts": device.live_attempts,

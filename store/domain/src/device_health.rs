@@ -24,6 +24,8 @@ pub enum Blame {
     Returned,
     /// It failed or lost the attempt, and quickly.
     Failed,
+    /// A host that the buyer chose gave no input: that says nothing of the device, good or bad.
+    Elsewhere,
 }
 
 /// One of a device's last attempts.
@@ -65,7 +67,9 @@ impl DeviceHealth {
 /// Judges a device by its last attempts, newest first. Offers that it gives back only back it off;
 /// attempts that it fails lead to quarantine.
 pub fn judge(past: &[PastAttempt]) -> DeviceHealth {
-    let ended = past.iter().filter(|attempt| attempt.ended_at.is_some());
+    let ended = past
+        .iter()
+        .filter(|attempt| attempt.ended_at.is_some() && attempt.blame != Blame::Elsewhere);
     let streak: Vec<_> = ended
         .take_while(|attempt| attempt.blame != Blame::None)
         .collect();
@@ -139,6 +143,18 @@ mod tests {
         let mut ends = vec![true; 9];
         ends.insert(0, false);
         assert_eq!(judge(&past(&ends)), DeviceHealth::Open);
+    }
+
+    #[test]
+    fn inputs_that_buyers_keep_elsewhere_neither_close_a_device_nor_open_it() {
+        let elsewhere = PastAttempt {
+            ended_at: Some(NOW),
+            blame: Blame::Elsewhere,
+        };
+        assert_eq!(judge(&[elsewhere; LOOK_BACK]), DeviceHealth::Open);
+        let mut ends = past(&[true, true, true]);
+        ends.insert(1, elsewhere);
+        assert_eq!(judge(&ends), judge(&past(&[true, true, true])));
     }
 
     #[test]

@@ -9,7 +9,7 @@ pub struct QueueFacts {
     pub capable: i64,
     /// Those of them that are connected.
     pub connected: i64,
-    /// Those of them that get new work.
+    /// Those of them that get new work; none if all of them have failed too often of late.
     pub open: i64,
     /// Those of them that have a slot free.
     pub free: i64,

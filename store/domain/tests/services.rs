@@ -54,7 +54,7 @@ fn clips_are_one_to_sixty_four_and_each_names_an_input_that_is_there() {
 fn a_clip_ends_after_it_begins() {
     let clip = |clip: Value| json!({"encode": {"codec": "h264"}, "clips": [clip]});
     let service = "stitch_export.v1";
-    for (start, end) in [(0.0, 0.1), (1.0, 1.5), (86_399.0, 86_400.0)] {
+    for (start, end) in [(0.0, 0.1), (0.2, 0.3), (1.0, 1.5), (86_399.0, 86_400.0)] {
         let good = clip(json!({"input": "clip_1", "start_seconds": start, "end_seconds": end}));
         assert_taken(service, &good, &["clip_1"]);
     }

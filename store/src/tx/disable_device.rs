@@ -94,7 +94,9 @@ impl Transaction for EnableDevice {
 
     async fn run(&self, tx: &mut Tx) -> Result<bool, StoreError> {
         let written = sqlx::query!(
-            "-- enable_device\nupdate devices set enabled = true, note = null where id = $1",
+            "-- enable_device
+            update devices set enabled = true, note = null, forgiven_at = authority_now()
+            where id = $1",
             self.device.0
         )
         .execute(&mut **tx)

@@ -47,6 +47,9 @@ pub struct DeviceView {
     pub connected: bool,
     /// Why it is disabled.
     pub note: Option<String>,
+    /// It failed too often of late: until when it gets no work, and whether somebody should look at
+    /// it (quarantine).
+    pub closed_until: Option<(OffsetDateTime, bool)>,
 }
 
 impl Store {
@@ -162,23 +165,41 @@ impl Store {
 
     /// All devices.
     pub async fn devices(&self) -> Result<Vec<DeviceView>, StoreError> {
-        self.read("devices", |mut conn| async move {
-            sqlx::query_as!(
-                DeviceView,
-                r#"-- devices
-                select d.id, d.name, p.name as provider, d.enabled, d.draining, d.slots, d.words,
-                    d.agent_version, d.connected_at, d.note,
-                    (d.current_session is not null and d.disconnected_at is null
-                         and gateway_runs(d.gateway_id))
-                        as "connected!",
-                    (select count(*) from attempts a
-                     where a.device_id = d.id and a.ended_at is null) as "live_attempts!"
-                from devices d join providers p on p.id = d.provider_id
-                order by d.created_at"#
-            )
-            .fetch_all(&mut *conn)
-            .await
-        })
-        .await
+        let rows = self
+            .read("devices", |mut conn| async move {
+                sqlx::query!(
+                    r#"-- devices
+                    select d.id, d.name, p.name as provider, d.enabled, d.draining, d.slots, d.words,
+                        d.agent_version, d.connected_at, d.note,
+                        (d.current_session is not null and d.disconnected_at is null
+                             and gateway_runs(d.gateway_id))
+                            as "connected!",
+                        (select count(*) from attempts a
+                         where a.device_id = d.id and a.ended_at is null) as "live_attempts!"
+                    from devices d join providers p on p.id = d.provider_id
+                    order by d.created_at"#
+                )
+                .fetch_all(&mut *conn)
+                .await
+            })
+            .await?;
+        let ids = rows.iter().map(|row| row.id).collect();
+        let closed = self.closed_devices(ids).await?;
+        let view = rows.into_iter().map(|row| DeviceView {
+            closed_until: closed.until(row.id),
+            id: row.id,
+            name: row.name,
+            provider: row.provider,
+            enabled: row.enabled,
+            draining: row.draining,
+            slots: row.slots,
+            live_attempts: row.live_attempts,
+            words: row.words,
+            agent_version: row.agent_version,
+            connected_at: row.connected_at,
+            connected: row.connected,
+            note: row.note,
+        });
+        Ok(view.collect())
     }
 }

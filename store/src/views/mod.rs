@@ -5,6 +5,7 @@
 mod accounts;
 mod audit;
 mod gauges;
+mod health;
 mod job_list;
 mod jobs;
 mod journal;
@@ -19,6 +20,7 @@ mod webhooks;
 pub use accounts::{Balance, DeviceView};
 pub use audit::AuditView;
 pub use gauges::{LiveAttempts, QueueDepth, Slots};
+pub(crate) use health::blame;
 pub use job_list::{JobFilter, JobPage, MOST_EXAMINED};
 pub use jobs::{AttemptView, JobView, OutputView, Posted};
 pub use journal::{ArtifactView, EventView, SHOWN_EVENTS};

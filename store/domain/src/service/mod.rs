@@ -82,7 +82,7 @@ pub enum ServiceParams {
 }
 
 /// What every service says about itself.
-trait Definition: DeserializeOwned + JsonSchema {
+trait Definition: DeserializeOwned + Serialize + JsonSchema {
     /// What it does, in one sentence for the catalogue.
     const SUMMARY: &'static str;
     /// The inputs that a job of it takes.

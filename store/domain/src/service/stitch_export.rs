@@ -79,7 +79,8 @@ impl Clip {
         check_seconds(&field("end_seconds"), self.end_seconds)?;
         let start = self.start_seconds.unwrap_or(0.0);
         match self.end_seconds {
-            Some(end) if end < start + 0.1 => Err(FieldError::new(
+            // What was written with one digit is not told apart exactly in binary.
+            Some(end) if end - start < 0.1 - 1e-9 => Err(FieldError::new(
                 field("end_seconds"),
                 format!("must be at least a tenth of a second after the start ({start})"),
             )),

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use fencepost_domain::device_health::{Blame, LOOK_BACK, PastAttempt, judge};
+use fencepost_domain::device_health::{LOOK_BACK, PastAttempt, judge};
 use fencepost_domain::ids::{DeviceId, JobId, OrgId};
 use fencepost_domain::matcher::{Candidate, DeviceRoom, OrgRoom};
 use fencepost_domain::service::{ServiceName, ServiceParams};
@@ -15,6 +15,7 @@ use super::lock::{Locked, LockedDevice, LockedOrg};
 use super::{LeaseRound, read_json};
 use crate::error::StoreError;
 use crate::run::Tx;
+use crate::views::blame;
 
 /// What the second statement counted and locked.
 #[derive(Default)]
@@ -37,14 +38,9 @@ pub(super) struct PastOfDevice {
 
 impl PastOfDevice {
     fn judged(&self) -> PastAttempt {
-        let blame = match self.blame.as_str() {
-            "returned" => Blame::Returned,
-            "failed" => Blame::Failed,
-            _ => Blame::None,
-        };
         PastAttempt {
             ended_at: self.ended_at,
-            blame,
+            blame: blame(&self.blame),
         }
     }
 }
@@ -156,17 +152,13 @@ pub(super) async fn pick(
             where device_id = any($1) and ended_at is null group by device_id
         ), past as materialized (
             -- how the last attempts of each device ended, newest first
-            select d.id as device_id, a.id, a.ended_at,
-                case
-                    when a.returned then 'returned'
-                    when a.failure_code = 'device_fault'
-                        or (a.charged and a.ended_at < a.leased_at + interval '1 minute')
-                        then 'failed'
-                    else 'none'
-                end as blame
-            from unnest($1::uuid[]) as d(id) cross join lateral (
-                select * from attempts where device_id = d.id order by id desc limit $7
+            select d.id as device_id, a.id, a.ended_at, a.blame
+            from devices d cross join lateral (
+                select id, ended_at, blame_of(attempts) as blame from attempts
+                where device_id = d.id and (d.forgiven_at is null or leased_at > d.forgiven_at)
+                order by id desc limit $7
             ) a
+            where d.id = any($1)
         ), live_of_org as materialized (
             select org_id as id, count(*) as live from attempts
             where org_id = any($2) and ended_at is null group by org_id
