@@ -17,11 +17,21 @@ pub(super) enum Source {
     Url(SecretUrl),
 }
 
-/// `height=720` is the number 720, `codec=h264` a text, `x="720"` the text 720.
+/// `height=720` is the number 720, `codec=h264` a text, `x="720"` the text 720. What begins like JSON
+/// must be JSON.
 pub(super) fn parameter(text: &str) -> Result<(String, Value), String> {
     let (name, value) = split(text)?;
-    let value = serde_json::from_str(value).unwrap_or_else(|_| Value::from(value));
-    Ok((name, value))
+    if name.contains('[') || name.split('.').any(str::is_empty) {
+        return Err(format!(
+            "{name:?} names no parameter: write encode.codec=h264, and lists as JSON: clips=[{{…}}]"
+        ));
+    }
+    let is_json = value.starts_with(['{', '[', '"']);
+    match serde_json::from_str(value) {
+        Ok(value) => Ok((name, value)),
+        Err(error) if is_json => Err(format!("the value of {name} is no JSON: {error}")),
+        Err(_) => Ok((name, Value::from(value))),
+    }
 }
 
 /// `order=42` is always a text.
@@ -76,7 +86,11 @@ mod tests {
         ] {
             assert_eq!(parameter(text), Ok(("a".to_owned(), value)), "{text}");
         }
-        assert!(parameter("height").is_err() && parameter("=1").is_err());
+        for bad in [
+            "height", "=1", "a={", "a=[1,", "a=\"b", "a..b=1", ".a=1", "a[0].b=1",
+        ] {
+            assert!(parameter(bad).is_err(), "{bad}");
+        }
         assert_eq!(word("order=42"), Ok(("order".to_owned(), "42".to_owned())));
     }
 

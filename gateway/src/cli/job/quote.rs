@@ -84,7 +84,7 @@ pub(super) async fn ask(api: &Api, screen: &Screen, order: &OrderArgs) -> Result
     let hold = show(quote.hold_micros);
     let (price, available) = (quote.price.sentence(), show(quote.available_micros));
     screen.say(&format!(
-        "this holds {hold} of your {available} ({price}, for up to {} s of output)",
+        "this holds {hold} of your {available} ({price}; up to {} s)",
         quote.max_output_seconds
     ))?;
     if let Some(waiting) = &quote.waiting {

@@ -61,10 +61,7 @@ fn text(service: &Value) -> String {
     facts(&[
         ("service", Some(word(&service["name"]))),
         ("", Some(word(&service["summary"]))),
-        (
-            "price",
-            price.map(|price| format!("{} of output", price.sentence())),
-        ),
+        ("price", price.map(|price| price.sentence())),
         (
             "inputs",
             Some(inputs.join("\n")).filter(|names| !names.is_empty()),

@@ -101,7 +101,10 @@ impl Price {
     /// In words.
     pub(super) fn sentence(&self) -> String {
         let (base, minute) = (show(self.base_micros), show(self.per_minute_micros));
-        format!("{base}, and {minute} for each started minute")
+        if self.per_minute_micros == 0 {
+            return base;
+        }
+        format!("{base}, and {minute} for each started minute of output")
     }
 }
 
