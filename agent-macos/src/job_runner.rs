@@ -17,13 +17,14 @@ use fencepost_domain::service::ServiceParams;
 use fencepost_protocol::{InputGrant, OutputDeclaration};
 
 use crate::address::Gateway;
-use crate::core::{INPUTS_TIMES, JobOutcome, Work};
+use crate::core::{JobOutcome, Work};
 use crate::machine;
 use crate::reporter::Reporter;
 use crate::runner::{Runner, check_order};
 use crate::transfer::digest::{self, Digest};
 use crate::transfer::fetch::Fetch;
 use crate::transfer::link::{Link, LinkDesk};
+use crate::transfer::share::Share;
 use crate::transfer::{LeaseWatch, Network, StepError, download, upload};
 use crate::workspace::Workspace;
 
@@ -40,6 +41,8 @@ pub struct Shop {
     pub runner: Runner,
     /// Parent of the workspaces.
     pub work_folder: PathBuf,
+    /// How many jobs there may be at once, all in that folder.
+    pub slots: u32,
 }
 
 /// Runs one attempt. When it returns, no child is left and its workspace is gone.
@@ -101,16 +104,20 @@ impl Job<'_> {
 
     /// Fetches every input, one after the other; gives the files by the inputs' names.
     async fn download(&self) -> Result<BTreeMap<String, PathBuf>, StepError> {
-        let mut done = Downloaded::of(&self.work.inputs);
+        let inputs = &self.work.inputs;
+        let free = machine::free_bytes(&self.shop.work_folder).ok();
+        let mut share = Share::of(free, self.shop.slots, inputs);
+        let mut done = Downloaded::of(inputs);
         let mut files = BTreeMap::new();
-        for (index, grant) in self.work.inputs.iter().enumerate() {
+        for (index, grant) in inputs.iter().enumerate() {
             // Never named by what the buyer or the gateway calls it.
             let file = self.workspace.path().join(format!("input-{index}"));
             let size = if grant.is_elsewhere() {
-                self.fetch(grant, &file, done).await?
+                self.fetch(grant, &file, (done, share)).await?
             } else {
                 self.download_one(grant, &file, done).await?
             };
+            share.take(grant, size);
             done.add(size);
             files.insert(grant.name.clone(), file);
         }
@@ -137,15 +144,14 @@ impl Job<'_> {
         &self,
         grant: &InputGrant,
         file: &Path,
-        before: Downloaded,
+        (before, share): (Downloaded, Share),
     ) -> Result<u64, StepError> {
         let received = |bytes, all| self.received(before.percent(bytes, all));
-        let free = machine::free_bytes(&self.shop.work_folder).ok();
         let fetch = Fetch {
             network: &self.shop.network,
             grant,
             file,
-            room: free.map(|free| free / INPUTS_TIMES),
+            room: share.left(),
             received: &received,
         };
         fetch.run().await

@@ -115,6 +115,7 @@ pub async fn run(settings: Settings, workers: Handle) -> Result<(), StartError> 
         gateway,
         runner,
         work_folder,
+        slots: settings.slots,
     });
     let jobs = Jobs::new(shop, power::of_this_machine(), workers);
     let token = device.device_token;

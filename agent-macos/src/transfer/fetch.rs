@@ -27,7 +27,7 @@ const CHUNKS_IN_FLIGHT: usize = 16;
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 /// The longest pause that a host may ask for.
 const LONGEST_PAUSE: Duration = Duration::from_secs(20);
-/// A try that got so much further is not counted, in bytes.
+/// A try that got so much further than every one before it is not counted, in bytes.
 const PROGRESS_BYTES: u64 = 1 << 20;
 /// The least that must come within [`Network::pace`], in bytes: slower hosts hold a slot for nothing.
 const SLOWEST_BYTES: u64 = 256 * 1024;
@@ -46,14 +46,16 @@ pub struct Fetch<'a> {
     pub grant: &'a InputGrant,
     /// Where it goes.
     pub file: &'a Path,
-    /// Bytes that there is room for; none if that is not known.
+    /// Bytes that there is room for where no size was promised; none if that is not known.
     pub room: Option<u64>,
     /// Is told how far it is.
     pub received: OnFetched<'a>,
 }
 
 impl Fetch<'_> {
-    /// Fetches it; gives its size.
+    /// Fetches it; gives its size. A try is one request. [`TRIES`] in a row that got nowhere end it;
+    /// which is measured at the most that was ever there, for a host that makes us start over could send
+    /// the same bytes for ever.
     ///
     /// # Errors
     /// `input_invalid` if the buyer has to change something, `download_failed` if it may pass.
@@ -62,8 +64,8 @@ impl Fetch<'_> {
         let url = url.map_err(|_| self.failed("there is no address to fetch it from"))?;
         let mut partial = Partial::create(self.file).map_err(|error| self.cannot_keep(&error))?;
         let (mut tries_left, mut pause) = (TRIES, FIRST_PAUSE);
+        let mut furthest = 0;
         loop {
-            let before = partial.size();
             let (kept, tried) = self.try_once(&url, partial).await?;
             partial = kept;
             let (wait, message) = match tried {
@@ -74,10 +76,12 @@ impl Fetch<'_> {
                     TryError::Again(message) | TryError::Away(message) | TryError::Expired(message),
                 ) => (pause, message),
             };
-            if partial.size() >= before.saturating_add(PROGRESS_BYTES) {
+            if partial.size() >= PROGRESS_BYTES.saturating_add(furthest) {
                 (tries_left, pause) = (TRIES, FIRST_PAUSE);
+            } else {
+                tries_left -= 1;
             }
-            tries_left -= 1;
+            furthest = partial.size().max(furthest);
             if tries_left == 0 {
                 return Err(StepError::failed(CODE, message));
             }
@@ -174,7 +178,7 @@ impl Fetch<'_> {
             let length = chunk.len() as u64;
             size = size.saturating_add(length);
             if size > self.most() {
-                return Err(TryError::Final(self.too_large()));
+                return Err(TryError::Final(self.too_large(size)));
             }
             if !pace.is_kept(length) {
                 return Err(TryError::Again(self.says("the download is too slow")));
@@ -217,12 +221,16 @@ impl Fetch<'_> {
         (partial, judged)
     }
 
-    /// The most bytes that are taken.
+    /// The most bytes that are taken here.
     fn most(&self) -> u64 {
-        let most = self.grant.max_bytes.unwrap_or(0);
         // There is room for what was promised: the offer was taken with that in mind.
-        let room = self.grant.size_bytes.or(self.room).unwrap_or(most);
-        most.min(room)
+        let room = self.grant.size_bytes.or(self.room);
+        self.allowed().min(room.unwrap_or(u64::MAX))
+    }
+
+    /// The most bytes that any device takes.
+    fn allowed(&self) -> u64 {
+        self.grant.max_bytes.unwrap_or(0)
     }
 
     fn check_size(&self, total: Option<u64>) -> Result<(), StepError> {
@@ -234,23 +242,29 @@ impl Fetch<'_> {
                 let message = format!("it has {total} bytes, and the order says {promised}");
                 Err(self.invalid(&message))
             }
-            _ if total > self.most() => Err(self.too_large()),
+            _ if total > self.most() => Err(self.too_large(total)),
             _ => Ok(()),
         }
     }
 
-    fn too_large(&self) -> StepError {
-        let most = self.grant.max_bytes.unwrap_or(0);
+    /// What it means that it has at least so many bytes, which is more than [`Self::most`].
+    fn too_large(&self, size: u64) -> StepError {
+        let allowed = self.allowed();
         match self.grant.size_bytes {
+            // Also on a device that has no room for it: no other one would take it either.
+            _ if size > allowed => self.invalid(&format!(
+                "it has more than {allowed} bytes, the most that an input may have here (max_bytes)"
+            )),
             Some(promised) => self.invalid(&format!("it has more than {promised} bytes")),
-            None if self.most() == most => {
-                self.invalid(&format!("it has more than {most} bytes, which is the most"))
-            }
-            None => self.failed(
-                "there is too little room for it on this device; say size_bytes in the order, and it \
-                 goes to one that has room",
-            ),
+            None => self.no_room(),
         }
+    }
+
+    fn no_room(&self) -> StepError {
+        self.failed(
+            "there is too little room for it on this device; say size_bytes in the order, and it goes to \
+             one that has room",
+        )
     }
 
     fn guarded(&self, refused: Refused) -> TryError {
@@ -288,7 +302,7 @@ impl Fetch<'_> {
         );
         if is_full && self.grant.size_bytes.is_none() {
             // Nobody said how large it is: that is not the device's fault.
-            return self.too_large();
+            return self.no_room();
         }
         StepError::device("the input cannot be kept", error)
     }

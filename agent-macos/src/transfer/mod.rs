@@ -6,6 +6,7 @@ pub mod download;
 pub mod fetch;
 pub mod link;
 mod partial;
+pub mod share;
 pub mod upload;
 mod watch;
 
