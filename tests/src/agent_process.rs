@@ -59,7 +59,7 @@ impl AgentProcess {
             .args(&self.arguments)
             // Somebody leans on the keyboard; FFmpeg would take it for commands.
             .stdin(keys_pressed())
-            .env("RUST_LOG", "debug")
+            .env("RUST_LOG", "trace")
             // Object stores of tests are on this machine.
             .env("FENCEPOST_AGENT_EGRESS_ALLOW_CIDRS", "127.0.0.0/8");
         self.process = Some(Process::start(&mut command, &self.path("log.txt")));

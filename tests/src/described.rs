@@ -97,11 +97,14 @@ impl Described {
         (!errors.is_empty()).then(|| errors.join("; "))
     }
 
-    /// The schema and the example of its JSON body, if it takes one.
+    /// The schema and the example of its JSON body, if it takes one; the first of several.
     pub fn body(&self) -> Option<(&'static Validator, Value)> {
         let content = &self.operation["requestBody"]["content"]["application/json"];
         let schema = content.get("schema")?;
-        Some((validator(schema), content["example"].clone()))
+        let several = content["examples"].as_object();
+        let first = several.and_then(|examples| Some(&examples.values().next()?["value"]));
+        let example = first.unwrap_or(&content["example"]);
+        Some((validator(schema), example.clone()))
     }
 
     /// Whose credential it takes: `org_key`, `device_token`, or none.

@@ -7,13 +7,15 @@ use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::json;
 
-/// Every failure code there is, with its word on the wire.
+/// Every failure code there is, with its word on the wire. What is said of it here is also said to
+/// buyers, in the description of the API.
 macro_rules! failure_codes {
-    ($($(#[$doc:meta])* $name:ident = $word:literal),+ $(,)?) => {
+    ($($(#[doc = $doc:literal])+ $name:ident = $word:literal),+ $(,)?) => {
         /// A machine-readable reason for a failure.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        pub enum FailureCode { $($(#[$doc])* $name),+ }
+        pub enum FailureCode { $($(#[doc = $doc])+ $name),+ }
 
         impl FailureCode {
             /// Every code.
@@ -23,24 +25,32 @@ macro_rules! failure_codes {
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$name => $word),+ }
             }
+
+            /// What it means, in a sentence or two.
+            pub fn meaning(self) -> &'static str {
+                match self { $(Self::$name => concat!($($doc),+).trim_ascii()),+ }
+            }
         }
     };
 }
 
 failure_codes! {
-    /// The device had no room after all. Never charged to the job.
+    /// The device had no room for the work after all. Never charged to the job; tried again.
     NoCapacity = "no_capacity",
-    /// The lease ran out.
+    /// The lease ran out: the device stopped reporting. Tried again.
     LeaseExpired = "lease_expired",
-    /// An input could not be fetched, or was not what its digest says.
+    /// An input could not be fetched, for reasons that may pass: its host answered 408, 425, 429 or 5xx, was
+    /// not found or did not answer, was too slow, or cut the line, and a few more tries got no further; or
+    /// the device had no room for an input without `size_bytes`; or an upload arrived otherwise than its
+    /// SHA-256 says. Tried again.
     DownloadFailed = "download_failed",
-    /// The output could not be sent, or is not what was declared.
+    /// The output could not be sent, or is not what was declared. Tried again.
     UploadFailed = "upload_failed",
-    /// The device went away.
+    /// The device went away. Tried again.
     ProviderOffline = "provider_offline",
-    /// Trouble that is neither the buyer's nor the device's.
+    /// Trouble that is neither the buyer's nor the device's. Tried again.
     InternalError = "internal_error",
-    /// The device is broken: disk full, encoder missing. Counts against the device.
+    /// The device is broken: disk full, encoder missing. Counts against the device; tried again.
     DeviceFault = "device_fault",
     /// The service's program failed on this input.
     RunnerFailed = "runner_failed",
@@ -50,7 +60,10 @@ failure_codes! {
     CommitConflict = "commit_conflict",
     /// The buyer cancelled.
     BuyerCancelled = "buyer_cancelled",
-    /// The input is not something the service can work on.
+    /// An input is not something the service can work on, or cannot be had from the address in the order:
+    /// it has another size or SHA-256 than the order says, or more bytes than the operators allow; its host
+    /// answered with a redirect, a `Content-Encoding`, or a status like 401, 403, 404 or 410; its address
+    /// does not lead to the public Internet. Not tried again: order anew once that is mended.
     InputInvalid = "input_invalid",
     /// The program ran without getting anywhere.
     Stalled = "stalled",
@@ -58,7 +71,7 @@ failure_codes! {
     RuntimeExceeded = "runtime_exceeded",
     /// Job only: nobody accepted its offers.
     Undeliverable = "undeliverable",
-    /// Job only: not started (again) before its admission deadline.
+    /// Job only: not started (again) before its admission deadline, `deadline_seconds` of the order.
     DeadlineExceeded = "deadline_exceeded",
 }
 
@@ -118,8 +131,15 @@ impl JsonSchema for FailureCode {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        let words: Vec<_> = Self::ALL.iter().map(|code| code.as_str()).collect();
-        json_schema!({ "type": "string", "enum": words })
+        let codes = Self::ALL.iter().map(|code| {
+            json!({ "const": code.as_str(), "description": code.meaning(), "type": "string" })
+        });
+        json_schema!({
+            "description": "Why an attempt or a job did not succeed. After those that are tried again the \
+                next attempt begins, as long as `max_attempts` and `deadline_seconds` allow; the others \
+                end the job.",
+            "oneOf": codes.collect::<Vec<_>>(),
+        })
     }
 }
 
@@ -179,5 +199,25 @@ mod tests {
                 "device_fault",
             ]
         );
+    }
+    #[test]
+    fn every_code_is_described_and_says_whether_it_is_tried_again() {
+        for code in FailureCode::ALL {
+            let meaning = code.meaning();
+            assert!(
+                meaning.ends_with('.') && !meaning.contains("  "),
+                "{meaning}"
+            );
+            let says =
+                meaning.to_lowercase().contains("tried again.") && !meaning.contains("Not tried");
+            assert_eq!(says, code.is_retryable(), "{meaning}");
+        }
+        let schema = FailureCode::json_schema(&mut SchemaGenerator::default());
+        let codes = schema
+            .get("oneOf")
+            .and_then(|codes| codes.as_array())
+            .unwrap();
+        assert_eq!(codes.len(), FailureCode::ALL.len());
+        assert_eq!(codes[0]["const"], "no_capacity");
     }
 }

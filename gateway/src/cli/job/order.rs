@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::JobError;
-use super::parsing::{self, Source};
+use super::parsing::{self, Foreign, Named, Source};
 use crate::cli::ids::id;
 
 /// A job that is, or might be, ordered.
@@ -25,10 +25,11 @@ pub(super) struct OrderArgs {
     #[arg(long = "param", value_name = "NAME=VALUE", value_parser = parsing::parameter)]
     params: Vec<(String, Value)>,
     /// An input of the service: a file, upload:ID for one that was sent before, https://… for an address
-    /// from where the Mac fetches it, or url-in:FILE for an address that is written in a file, so that
-    /// nobody else on this machine sees it among the arguments. Repeatable.
+    /// from where the Mac fetches it, or url-in:FILE for an address that is written in a file (url-in:- for
+    /// one that comes by standard input), so that nobody else on this machine sees it among the arguments.
+    /// Repeatable.
     #[arg(long = "input", value_name = "NAME=FILE", value_parser = parsing::input)]
-    inputs: Vec<(String, Source)>,
+    inputs: Vec<Named>,
     /// A word of your own, which comes back with the job and finds it in lists. Repeatable.
     #[arg(long, value_name = "NAME=TEXT", value_parser = parsing::word)]
     metadata: Vec<(String, String)>,
@@ -57,27 +58,30 @@ pub(super) struct OrderArgs {
 }
 
 impl OrderArgs {
-    /// The inputs by name, each once.
+    /// The inputs by name, each once, and each of a kind that can be had.
     pub(super) fn inputs(&self) -> Result<Vec<(&str, &Source)>, JobError> {
         let pairs = self
             .inputs
             .iter()
             .map(|(name, _)| (name.clone(), json!(null)));
         unique("input", pairs)?;
-        let inputs = self.inputs.iter();
-        Ok(inputs
-            .map(|(name, source)| (name.as_str(), source))
-            .collect())
+        let inputs = self.inputs.iter().map(|(name, source)| match source {
+            Ok(source) => Ok((name.as_str(), source)),
+            Err(Foreign(scheme)) => Err(JobError::Usage(format!(
+                "the input {name} is at an address with {scheme}://, and Macs fetch from https:// alone: \
+                 give such an address, or a file"
+            ))),
+        });
+        inputs.collect()
     }
 
     /// The files that would have to be sent first.
     pub(super) fn files(&self) -> impl Iterator<Item = (&str, &PathBuf)> {
-        self.inputs
-            .iter()
-            .filter_map(|(name, source)| match source {
-                Source::File(path) => Some((name.as_str(), path)),
-                Source::Upload(_) | Source::Url(_) => None,
-            })
+        let inputs = self.inputs.iter();
+        inputs.filter_map(|(name, source)| match source {
+            Ok(Source::File(path)) => Some((name.as_str(), path)),
+            Ok(Source::Upload(_) | Source::Url(_)) | Err(_) => None,
+        })
     }
 
     /// The name of the service.

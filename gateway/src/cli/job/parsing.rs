@@ -1,10 +1,16 @@
 //! What is written on the command line as `name=value`.
 
+use std::io::{self, Read as _};
 use std::path::PathBuf;
 
 use fencepost_domain::ids::UploadId;
 use fencepost_domain::secret_url::SecretUrl;
 use serde_json::Value;
+
+/// The longest file with an address that is read, in bytes: twice the longest address that is taken.
+const MAX_FILE_BYTES: usize = 8 * 1024;
+/// What stands for standard input.
+const STDIN: &str = "-";
 
 /// Where an input comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,6 +22,14 @@ pub(super) enum Source {
     /// An address from where the Mac fetches it.
     Url(SecretUrl),
 }
+
+/// The scheme of an address that no Mac fetches from. Refused later than other mistakes: an argument that
+/// is refused is shown whole, with the signature that may be in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Foreign(pub(super) String);
+
+/// An input by its name.
+pub(super) type Named = (String, Result<Source, Foreign>);
 
 /// `height=720` is the number 720, `codec=h264` a text, `x="720"` the text 720. What begins like JSON
 /// must be JSON.
@@ -41,23 +55,73 @@ pub(super) fn word(text: &str) -> Result<(String, String), String> {
 }
 
 /// `source=film.mp4`, `source=upload:ID`, `source=https://…` or `source=url-in:FILE`.
-pub(super) fn input(text: &str) -> Result<(String, Source), String> {
+pub(super) fn input(text: &str) -> Result<Named, String> {
     let (name, value) = split(text)?;
     let source = if let Some(id) = value.strip_prefix("upload:") {
         let id = id.parse();
-        Source::Upload(id.map_err(|_| format!("{value:?} does not name the id of an upload"))?)
+        let id = id.map_err(|_| format!("{value:?} does not name the id of an upload"))?;
+        Ok(Source::Upload(id))
     } else if let Some(file) = value.strip_prefix("url-in:") {
-        let written = std::fs::read_to_string(file);
-        let written = written.map_err(|error| format!("{file} cannot be read: {error}"))?;
-        Source::Url(SecretUrl::new(written.trim()))
-    } else if value.starts_with("https://") || value.starts_with("http://") {
-        Source::Url(SecretUrl::new(value))
+        address(&written_in(file)?)
+    } else if scheme(value).is_some() {
+        address(value)
     } else if value.is_empty() {
         return Err("write NAME=FILE, such as source=film.mp4".to_owned());
     } else {
-        Source::File(PathBuf::from(value))
+        Ok(Source::File(PathBuf::from(value)))
     };
     Ok((name, source))
+}
+
+/// `https` of `https://…`: what is before `://`, if it can be the scheme of an address.
+fn scheme(text: &str) -> Option<&str> {
+    let (scheme, _) = text.split_once("://")?;
+    let is_one = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+        && scheme
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
+    is_one.then_some(scheme)
+}
+
+/// An address; what is wrong with it besides its scheme is said by the gateway.
+fn address(text: &str) -> Result<Source, Foreign> {
+    let scheme = scheme(text).unwrap_or_default();
+    let lower = scheme.to_ascii_lowercase();
+    match lower.as_str() {
+        // The gateway takes them in one spelling only.
+        "https" | "http" | "" => Ok(Source::Url(SecretUrl::new(lower + &text[scheme.len()..]))),
+        _ => Err(Foreign(lower)),
+    }
+}
+
+/// The one line that is written in a file, or comes by standard input if the file is called `-`. What is
+/// wrong is said without a word of what is in it.
+fn written_in(file: &str) -> Result<String, String> {
+    let name = if file == STDIN {
+        "standard input"
+    } else {
+        file
+    };
+    let wrong = |what: &str| Err(format!("{name} {what}; it must hold one address"));
+    let mut bytes = Vec::new();
+    let most = MAX_FILE_BYTES as u64 + 1;
+    let read = if file == STDIN {
+        io::stdin().lock().take(most).read_to_end(&mut bytes)
+    } else {
+        std::fs::File::open(file).and_then(|file| file.take(most).read_to_end(&mut bytes))
+    };
+    read.map_err(|error| format!("{name} cannot be read: {error}"))?;
+    if bytes.len() > MAX_FILE_BYTES {
+        return wrong(&format!("has more than {MAX_FILE_BYTES} bytes"));
+    }
+    let Ok(text) = str::from_utf8(&bytes) else {
+        return wrong("is no text (UTF-8)");
+    };
+    match text.trim() {
+        "" => wrong("is empty"),
+        line if line.contains(['\n', '\r']) => wrong("has several lines"),
+        line => Ok(line.to_owned()),
+    }
 }
 
 fn split(text: &str) -> Result<(String, &str), String> {
@@ -98,12 +162,12 @@ mod tests {
     fn an_input_is_a_file_an_upload_or_an_address() {
         let id = UploadId::new();
         let upload = input(&format!("source=upload:{id}")).unwrap();
-        assert_eq!(upload, ("source".to_owned(), Source::Upload(id)));
+        assert_eq!(upload, ("source".to_owned(), Ok(Source::Upload(id))));
         let file = input("source=a=b.mp4").unwrap();
-        assert_eq!(file.1, Source::File(PathBuf::from("a=b.mp4")));
+        assert_eq!(file.1, Ok(Source::File(PathBuf::from("a=b.mp4"))));
         assert!(input("source=upload:x").is_err() && input("source=").is_err());
         let address = "https://files.example/a?sig=b=c";
-        let url = Source::Url(SecretUrl::new(address));
+        let url = Ok(Source::Url(SecretUrl::new(address)));
         assert_eq!(input(&format!("source={address}")).unwrap().1, url);
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("address");
@@ -111,5 +175,59 @@ mod tests {
         let named = format!("source=url-in:{}", file.display());
         assert_eq!(input(&named).unwrap().1, url);
         assert!(input("source=url-in:/nowhere/at/all").is_err());
+    }
+    #[test]
+    fn a_scheme_is_known_in_any_case_and_what_no_mac_fetches_from_is_no_file() {
+        for text in [
+            "https://x.example/A?b=C",
+            "HTTPS://x.example/A?b=C",
+            "hTTps://x.example/A?b=C",
+        ] {
+            let url = Ok(Source::Url(SecretUrl::new("https://x.example/A?b=C")));
+            assert_eq!(input(&format!("source={text}")).unwrap().1, url, "{text}");
+        }
+        for (text, scheme) in [
+            ("ftp://x.example/a", "ftp"),
+            ("S3://bucket/a", "s3"),
+            ("file:///etc/passwd", "file"),
+            ("git+ssh://x.example/a", "git+ssh"),
+        ] {
+            let foreign = Err(Foreign(scheme.to_owned()));
+            assert_eq!(input(&format!("source={text}")).unwrap().1, foreign);
+        }
+        for text in ["./https://a", "a b://c", "1://a", "://a", "/https:/a"] {
+            let file = Ok(Source::File(PathBuf::from(text)));
+            assert_eq!(input(&format!("source={text}")).unwrap().1, file);
+        }
+    }
+
+    #[test]
+    fn a_file_with_an_address_holds_one_line_and_is_named_when_it_does_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("address");
+        let named = format!("source=url-in:{}", file.display());
+        let longest = format!("https://x.example/{}", "s".repeat(MAX_FILE_BYTES - 18));
+        for (bytes, says) in [
+            (&b""[..], "is empty"),
+            (b" \n\n", "is empty"),
+            (
+                b"https://x.example/s3cret\nhttps://x.example/",
+                "has several lines",
+            ),
+            (b"https://x.example/s3cret\rx", "has several lines"),
+            (format!("{longest}s").as_bytes(), "has more than 8192 bytes"),
+            (b"https://x.example/s3cret\xff", "is no text"),
+        ] {
+            std::fs::write(&file, bytes).unwrap();
+            let refused = input(&named).unwrap_err();
+            assert!(refused.contains(says), "{refused}");
+            assert!(refused.contains(&file.display().to_string()), "{refused}");
+            assert!(!refused.contains("x.example"), "{refused}");
+        }
+        std::fs::write(&file, &longest).unwrap();
+        let url = Ok(Source::Url(SecretUrl::new(longest)));
+        assert_eq!(input(&named).unwrap().1, url);
+        std::fs::write(&file, "FTP://x.example/a\n").unwrap();
+        assert_eq!(input(&named).unwrap().1, Err(Foreign("ftp".to_owned())));
     }
 }

@@ -69,7 +69,10 @@ pub(in crate::http) fn operation() -> Operation {
         .into_iter()
         .fold(operation, Operation::reads);
     operation
-        .takes(&JobOrder::example())
+        .takes_any_of(&[
+            ("upload", &JobOrder::example()),
+            ("url", &JobOrder::example_elsewhere()),
+        ])
         .answers::<CreatedJob>(201, "The job is queued.")
         .with_header("Location")
         .with_header("Preference-Applied")

@@ -82,6 +82,19 @@ struct InputOrder {
     upload_id: Option<UploadId>,
     /// An address in the Internet, from where the Mac that does the job fetches the file: https, without
     /// user, password or fragment. It is shown to nobody else, and forgotten when the job ends.
+    ///
+    /// It must answer a GET with 200 and the file as it is: redirects are not followed, and a
+    /// `Content-Encoding` is refused. The file may have as many bytes as the operators allow, 20 GiB unless
+    /// they chose otherwise. Every attempt fetches it anew, so a signature must last as long as
+    /// `deadline_seconds`. With a strong `ETag` and ranges (`Range`, `If-Range`) a download that was cut goes
+    /// on where it was; without, it starts over.
+    ///
+    /// A redirect, a status like 401, 403, 404 or 410, packed bytes, a file that is too large or has another
+    /// size or SHA-256 than the order says, and an address that leads within end the job as
+    /// `input_invalid`. 408, 425, 429, 5xx, a name that is not found, a host that does not answer, sends
+    /// less than 256 KiB in a minute, or cuts the line are tried again; after four tries in a row, none
+    /// of which got 1 MiB further than any before, the attempt has failed (`download_failed`), and the
+    /// next one begins.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 4_000), regex(pattern = r"^https?://[^\s#]+$"))]
     url: Option<String>,
@@ -90,7 +103,8 @@ struct InputOrder {
     #[schemars(regex(pattern = "^[0-9a-f]{64}$"))]
     sha256: Option<String>,
     /// How many bytes the file at the address must have; worth saying, so that it goes to a Mac with room
-    /// for it.
+    /// for it. Of a file without it, a Mac takes only what a share of its disk allows, and fails as
+    /// `download_failed` beyond.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     size_bytes: Option<u64>,
@@ -127,13 +141,26 @@ struct PlacementOrder {
 }
 
 impl JobOrder {
-    /// An order that is right.
+    /// An order that is right, of a file that was sent.
     pub(super) fn example() -> Self {
         let upload = UploadId(Uuid::from_u128(0x019a_df00_0000_7000_8000_0000_0000_0001));
-        let source = InputOrder {
+        Self::of(InputOrder {
             upload_id: Some(upload),
             ..InputOrder::default()
-        };
+        })
+    }
+
+    /// The same of a file that the Mac fetches.
+    pub(super) fn example_elsewhere() -> Self {
+        Self::of(InputOrder {
+            url: Some("https://files.example/film.mp4?signature=0123456789".to_owned()),
+            sha256: Some("0123456789abcdef".repeat(4)),
+            size_bytes: Some(123_456_789),
+            ..InputOrder::default()
+        })
+    }
+
+    fn of(source: InputOrder) -> Self {
         let object = |value: Value| value.as_object().cloned();
         Self(Shape {
             service: ServiceName::TranscodeV1.as_str(),

@@ -126,8 +126,14 @@ fn describe_body(body: &Body, schemas: &mut Schemas) -> Value {
     if let Some(schema) = body.schema {
         content["schema"] = schema(&mut schemas.bodies).to_value();
     }
-    if let Some(example) = &body.example {
-        content["example"] = example.clone();
+    match body.examples.as_slice() {
+        [] => {}
+        [(_, example)] => content["example"] = example.clone(),
+        examples => {
+            for (name, example) in examples {
+                content["examples"][name] = json!({ "value": example });
+            }
+        }
     }
     json!({ "required": body.required, "content": { body.content_type: content } })
 }

@@ -50,7 +50,8 @@ pub enum Tag {
 pub(super) struct Body {
     pub(super) content_type: &'static str,
     pub(super) schema: Option<SchemaOf>,
-    pub(super) example: Option<Value>,
+    /// Examples by name; a body that has but one needs none for it.
+    pub(super) examples: Vec<(&'static str, Value)>,
     pub(super) required: bool,
 }
 
@@ -163,14 +164,28 @@ impl Operation {
     }
 
     /// A JSON body, with an example that is right. One that says nothing may be left out.
-    pub fn takes<T: Serialize + JsonSchema>(mut self, example: &T) -> Self {
-        // Examples are ours, and made of what JSON can hold.
-        let example = serde_json::to_value(example).unwrap_or_default();
+    pub fn takes<T: Serialize + JsonSchema>(self, example: &T) -> Self {
+        self.takes_any_of(&[("example", example)])
+    }
+
+    /// The same with several examples by name, of which the first is the usual one.
+    pub fn takes_any_of<T: Serialize + JsonSchema>(
+        mut self,
+        examples: &[(&'static str, &T)],
+    ) -> Self {
+        let examples = examples.iter().map(|(name, example)| {
+            // Examples are ours, and made of what JSON can hold.
+            (*name, serde_json::to_value(example).unwrap_or_default())
+        });
+        let examples: Vec<_> = examples.collect();
+        let says_something = |(_, example): &(_, Value)| {
+            example.as_object().is_some_and(|fields| !fields.is_empty())
+        };
         self.body = Some(Body {
             content_type: "application/json",
             schema: Some(SchemaGenerator::subschema_for::<T>),
-            required: example.as_object().is_some_and(|fields| !fields.is_empty()),
-            example: Some(example),
+            required: examples.iter().all(says_something),
+            examples,
         });
         self.refuses(&[
             ProblemCode::InvalidRequest,
@@ -185,7 +200,7 @@ impl Operation {
         self.body = Some(Body {
             content_type: "application/octet-stream",
             schema: None,
-            example: None,
+            examples: Vec::new(),
             required: true,
         });
         self
