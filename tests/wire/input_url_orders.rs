@@ -244,3 +244,48 @@ async fn the_terminal_orders_by_address_without_showing_it() {
     );
     assert_eq!(site.db.text("select count(*) from jobs").await, "1");
 }
+
+#[tokio::test]
+async fn the_terminal_reads_an_address_from_standard_input_and_refuses_other_schemes_by_name() {
+    let site = Site::new().await;
+    let gateway = site.gateway_with(&[TO_THIS_MACHINE]).await;
+    let terminal = Terminal::new(&gateway.url, &site.api_key);
+    let order = "submit --service transcode.v1 --param codec=h264 --input";
+    let order: Vec<_> = order.split(' ').collect();
+    for scheme in ["ftp", "S3"] {
+        let input = format!("source={scheme}://files.example/film.mp4?sig=s3cret");
+        let output = terminal
+            .run(&[&order[..], &[input.as_str()]].concat())
+            .await;
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        let said = complaint(&output);
+        let named = format!("{}://", scheme.to_lowercase());
+        assert!(said.contains(&named) && said.contains("https://"), "{said}");
+        assert!(
+            !said.contains("s3cret") && !said.contains("film.mp4"),
+            "{said}"
+        );
+    }
+    let file = site.folder.path().join("address.txt");
+    for (written, code, says) in [
+        ("", 2, "standard input is empty"),
+        (
+            "http://127.0.0.1:9/s3cret\nhttp://127.0.0.1:9/",
+            2,
+            "has several lines",
+        ),
+        ("HTTP://127.0.0.1:9/film.mp4?sig=s3cret\n", 0, ""),
+    ] {
+        std::fs::write(&file, written).expect("a file");
+        let words = [&["job"], &order[..], &["source=url-in:-"]].concat();
+        let mut command = terminal.command(&words);
+        command.stdin(std::fs::File::open(&file).expect("it is there"));
+        let ended = tokio::task::spawn_blocking(move || command.output());
+        let output = ended.await.expect("it ends").expect("it starts");
+        let said = complaint(&output);
+        assert_eq!(output.status.code(), Some(code), "{said}");
+        assert!(said.contains(says) && !said.contains("s3cret"), "{said}");
+    }
+    let host = "select inputs -> 0 ->> 'host' from jobs";
+    assert_eq!(site.db.text(host).await, "127.0.0.1:9");
+}
