@@ -3,10 +3,58 @@
 //! The text may hold terminal escapes, NULs and paths of the provider's disk; none of them is the
 //! buyer's business.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 /// The most that a message may quote, in bytes. The end is kept: that is where the cause is.
 const MAX_BYTES: usize = 800;
+
+/// Said by FFmpeg and its libraries where nothing is wrong.
+const NOISE: [&str; 7] = [
+    "Guessed Channel Layout",
+    "Glyph 0x",
+    "fontselect:",
+    "deprecated pixel format used",
+    "Increasing reorder buffer",
+    "Could not update timestamps for skipped samples",
+    "Queue input is backward in time",
+];
+
+/// What inputs are called in the order, for texts in which FFmpeg calls them by their files.
+#[derive(Debug, Default)]
+pub(crate) struct Names(Vec<(String, String)>);
+
+impl Names {
+    pub(crate) fn of(inputs: &BTreeMap<String, PathBuf>) -> Self {
+        let named = inputs
+            .iter()
+            .map(|(name, file)| (file.to_string_lossy().into_owned(), format!("input {name}")));
+        Self::sorted(named.collect())
+    }
+
+    /// One file that the message is about anyway.
+    pub(crate) fn one(file: &Path) -> Self {
+        Self(vec![(
+            file.to_string_lossy().into_owned(),
+            "the file".to_owned(),
+        )])
+    }
+
+    /// The path of one file may be the beginning of another's.
+    fn sorted(mut named: Vec<(String, String)>) -> Self {
+        named.sort_by_key(|(file, _)| std::cmp::Reverse(file.len()));
+        Self(named)
+    }
+
+    pub(crate) fn instead_of_files(&self, said: &str) -> String {
+        let mut said = said.to_owned();
+        for (file, name) in &self.0 {
+            said = said.replace(&format!("file:{file}"), name);
+            said = said.replace(file, name);
+        }
+        said
+    }
+}
 
 /// Hides paths, drops control characters, joins lines with ` | ` and keeps the end.
 pub(crate) fn clean(text: &str, folder: &Path) -> String {
@@ -18,6 +66,7 @@ pub(crate) fn clean(text: &str, folder: &Path) -> String {
     };
     let lines: Vec<String> = text
         .lines()
+        .filter(|line| !NOISE.iter().any(|noise| line.contains(noise)))
         .map(|line| hide_paths(&hide_addresses(line)))
         .map(|line| line.chars().filter(|c| !c.is_control()).collect::<String>())
         .map(|line| line.trim().to_owned())
@@ -84,6 +133,28 @@ mod tests {
         assert_eq!(
             cleaned("file:/private/attempts/a1/in.mp4: bad\0 \x1b[31mdata\n/some/where/else y"),
             "file:./in.mp4: bad [31mdata | <path> y"
+        );
+    }
+
+    #[test]
+    fn inputs_are_called_as_in_the_order_and_noise_is_left_out() {
+        let names = Names::of(&BTreeMap::from([
+            (
+                "clip_7".to_owned(),
+                PathBuf::from("/private/attempts/a1/input-1"),
+            ),
+            (
+                "clip_9".to_owned(),
+                PathBuf::from("/private/attempts/a1/input-10"),
+            ),
+        ]));
+        let said = "Guessed Channel Layout for Input Stream #0.0 : mono\n\
+                    [Parsed_ass_2 @ 0x55] Glyph 0x1F600 not found, selecting one more font\n\
+                    file:/private/attempts/a1/input-10: corrupt input packet in stream 0\n\
+                    file:/private/attempts/a1/input-1: Invalid data\n";
+        assert_eq!(
+            cleaned(&names.instead_of_files(said)),
+            "input clip_9: corrupt input packet in stream 0 | input clip_7: Invalid data"
         );
     }
 

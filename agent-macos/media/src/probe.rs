@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use crate::child::{self, ChildSpec, Ended, LimitKind, Stdout};
+use crate::clean::Names;
 use crate::exit::{not_started, require_success};
 use crate::report::{Format, Report, Stream, ratio, seconds};
 use crate::sniff::{Container, sniff, sniff_picture};
@@ -173,7 +174,7 @@ async fn ask(
         isolation: &bench.tools.isolation,
         roster: bench.tools.roster.as_ref(),
     };
-    let finished = child::run(spec, Stdout::Keep(LONGEST_REPORT), &bench.stop)
+    let mut finished = child::run(spec, Stdout::Keep(LONGEST_REPORT), &bench.stop)
         .await
         .map_err(|error| not_started("ffprobe", &error))?;
     if finished.ended == Ended::LimitHit(LimitKind::RunTime) {
@@ -182,6 +183,7 @@ async fn ask(
             "reading the file's header never ends",
         ));
     }
+    finished.stderr = Names::one(file).instead_of_files(&finished.stderr);
     // ffprobe fails for one reason alone if not for the machine's: it cannot read the file.
     require_success("reading the file", &finished, &bench.folder).map_err(
         |failure| match failure {

@@ -125,6 +125,12 @@ impl Container {
         )
     }
 
+    /// Whether a seek leads to a frame that everything from a time on can be decoded from. Without
+    /// an index it leads to a guess, which may be past what was asked for.
+    pub(crate) fn finds_times(self) -> bool {
+        self.states_duration()
+    }
+
     /// Whether it is made for lossy transport: recordings of broadcasts have gaps at every joint
     /// and are played all the same. A file from a pipe ends where it ends, also within a packet.
     pub fn survives_damage(self) -> bool {

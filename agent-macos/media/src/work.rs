@@ -7,11 +7,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
 
 use fencepost_domain::service::{Capability, ServiceParams};
 
 use crate::args::Args;
-use crate::child::{self, ChildSpec, Stdout};
+use crate::child::{self, ChildLimits, ChildSpec, Stdout};
+use crate::clean::Names;
 use crate::exit::{not_started, require_success};
 use crate::progress::{Meter, OnProgress};
 use crate::{
@@ -159,7 +161,22 @@ impl Task<'_> {
         args: Args,
         meter: &mut Meter<'_>,
     ) -> Result<String, MediaFailure> {
-        ffmpeg(self.bench, what, args, meter).await
+        self.ffmpeg_after(what, args, meter, 0.0).await
+    }
+
+    /// The same, where for so many seconds more than usual nothing may move.
+    pub(crate) async fn ffmpeg_after(
+        &self,
+        what: &str,
+        args: Args,
+        meter: &mut Meter<'_>,
+        run_up: f64,
+    ) -> Result<String, MediaFailure> {
+        let mut limits = self.bench.work_limits();
+        let more = Duration::try_from_secs_f64(run_up).unwrap_or_default();
+        limits.no_progress = limits.no_progress.map(|longest| longest + more);
+        let names = Names::of(&self.job.inputs);
+        ffmpeg_within(self.bench, (what, &names), args, meter, limits).await
     }
 }
 
@@ -170,18 +187,30 @@ pub(crate) async fn ffmpeg(
     args: Args,
     meter: &mut Meter<'_>,
 ) -> Result<String, MediaFailure> {
+    let limits = bench.work_limits();
+    ffmpeg_within(bench, (what, &Names::default()), args, meter, limits).await
+}
+
+async fn ffmpeg_within(
+    bench: &Workbench,
+    (what, names): (&str, &Names),
+    args: Args,
+    meter: &mut Meter<'_>,
+    limits: ChildLimits,
+) -> Result<String, MediaFailure> {
     let spec = ChildSpec {
         program: &bench.tools.ffmpeg,
         args: args.0,
         folder: &bench.folder,
-        limits: bench.work_limits(),
+        limits,
         isolation: &bench.tools.isolation,
         roster: bench.tools.roster.as_ref(),
     };
     let mut follow = |line: &str| meter.line(line);
-    let finished = child::run(spec, Stdout::Lines(&mut follow), &bench.stop)
+    let mut finished = child::run(spec, Stdout::Lines(&mut follow), &bench.stop)
         .await
         .map_err(|error| not_started("ffmpeg", &error))?;
+    finished.stderr = names.instead_of_files(&finished.stderr);
     require_success(what, &finished, &bench.folder)?;
     Ok(finished.stderr)
 }

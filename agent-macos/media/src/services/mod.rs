@@ -65,7 +65,7 @@ fn require_affordable(length: Option<f64>, most: u32) -> Result<(), MediaFailure
 /// The first real video of a source.
 fn video_of<'a>(source: &'a Probe, name: &str) -> Result<&'a crate::VideoStream, MediaFailure> {
     let video = source.main_video();
-    video.ok_or_else(|| invalid(format!("the {name} has no video")))
+    video.ok_or_else(|| invalid("there is no video in it").about(name))
 }
 
 /// Encodes with the encoder of choice. When VideoToolbox fails although it was proven, that is the

@@ -54,8 +54,9 @@ impl Graph<'_> {
         Ok(args)
     }
 
-    /// Opens a clip at the key frame before its start. What comes before the start is dropped by
-    /// the filters, which know which picture is still shown then; FFmpeg would drop that too.
+    /// Opens a clip at the key frame before its start, or at its beginning. What comes before the
+    /// start is dropped by the filters, which know which picture is still shown then; FFmpeg would
+    /// drop that too.
     fn open(
         &self,
         args: &mut Args,
@@ -70,13 +71,42 @@ impl Graph<'_> {
         }
         // Anew for another picture size would be anew for the whole film; `scale` can do without.
         args.words("-reinit_filter:v 0");
-        if cut.start > 0.0 {
+        let source = self.source(cut)?;
+        if cut.start > 0.0 && source.container.finds_times() {
             args.words("-noaccurate_seek -ss");
             args.word(cut.start.to_string());
+        } else if cut.start > 0.0 {
+            args.word("-itsoffset").word(format!("-{}", cut.start));
         }
-        let source = self.source(cut)?;
         args.input(source.container, file_of(files, &cut.input)?);
         Ok(())
+    }
+
+    /// The command line that only counts the frames which a clip gives to the film.
+    pub(super) fn counting(
+        &self,
+        cut: &Cut,
+        files: &BTreeMap<String, PathBuf>,
+    ) -> Result<Args, MediaFailure> {
+        let source = self.source(cut)?;
+        let mut args = Args::followed();
+        args.strict_about([source]);
+        self.open(&mut args, cut, files)?;
+        let picture = self.picture(source, cut)?;
+        let chain = self.picture_chain(0, (source, cut), &picture)?;
+        args.word("-filter_complex").word(chain);
+        args.words("-map [v0] -fps_mode passthrough -f null -");
+        Ok(args)
+    }
+
+    /// How long nothing may come out, in seconds, while clips are read up to their starts: as long
+    /// as it would take to watch that.
+    pub(super) fn run_up(&self) -> f64 {
+        let read = |cut: &&Cut| {
+            let source = self.sources.get(&cut.input);
+            source.is_some_and(|source| !source.container.finds_times())
+        };
+        self.cuts.iter().filter(read).map(|cut| cut.start).sum()
     }
 
     /// The filters, and how what comes out of them is encoded.

@@ -15,7 +15,7 @@ use super::{encode_somehow, require_affordable, transcode};
 use crate::judge::{Length, Promise, VideoPromise};
 use crate::progress::{Meter, Stage};
 use crate::work::{Made, Task, invalid};
-use crate::{MediaFailure, Sources};
+use crate::{FailureCode, MediaFailure, Sources};
 use film::{Film, Lengths, in_order};
 use graph::Graph;
 
@@ -49,11 +49,24 @@ pub(super) async fn make(
         let ends = (task.output, task.stop_after_seconds());
         let args = graph.arguments(&task.job.inputs, ends)?;
         let mut meter = Meter::new(Stage::Encoding, Some(length), task.on_progress);
-        task.ffmpeg("encoding", args, &mut meter).await?;
-        if meter.frames + 2 < frames {
-            return Err(short(task, &sources, (meter.frames, frames)).await);
+        let done = task.ffmpeg_after("encoding", args, &mut meter, graph.run_up());
+        match done.await {
+            Ok(_) if meter.frames + 2 >= frames => Ok(()),
+            Ok(_) => {
+                let problem = format!("the film has {} frames instead of {frames}", meter.frames);
+                Err(blame(task, &graph)
+                    .await?
+                    .unwrap_or_else(|| invalid(problem)))
+            }
+            // FFmpeg does not always say of which clip it speaks, and of one that has no picture at
+            // all it says nothing.
+            Err(failure) => match failure.code() {
+                Some(FailureCode::RunnerFailed | FailureCode::InputInvalid) => {
+                    Err(blame(task, &graph).await?.unwrap_or(failure))
+                }
+                _ => Err(failure),
+            },
         }
-        Ok(())
     };
     let chosen = transcode::choose(task, &params.encode)?;
     let encoder = encode_somehow((chosen, params.encode.hardware), encode).await?;
@@ -95,28 +108,42 @@ pub(super) fn promise(params: &StitchExportParams, sources: &Sources) -> Promise
     })
 }
 
-/// Why a film has fewer frames than it must have: a clip ends earlier than it says.
-async fn short(task: &Task<'_>, sources: &Sources, (found, wanted): (u64, u64)) -> MediaFailure {
-    for (name, source) in sources {
-        let Ok(picture) = Stream::picture(name, source) else {
-            continue;
-        };
-        let Some(stated) = picture.believed() else {
-            continue;
-        };
-        match picture.measured(task).await {
-            Ok(length) if length + 0.5 < stated => {
-                let problem =
-                    format!("its picture ends at {length:.2} s, and it says {stated:.2} s");
-                return invalid(problem).about(name);
+/// The clip that has fewer frames than the film takes of it, if there is one.
+async fn blame(task: &Task<'_>, graph: &Graph<'_>) -> Result<Option<MediaFailure>, MediaFailure> {
+    for (position, cut) in graph.cuts.iter().enumerate() {
+        let args = graph.counting(cut, &task.job.inputs)?;
+        let mut meter = Meter::new(Stage::Encoding, None, task.on_progress);
+        let done = task.ffmpeg_after("decoding", args, &mut meter, graph.run_up());
+        let about = |failure: MediaFailure| failure.about(&cut.input);
+        match done.await {
+            Ok(_) if meter.frames < cut.frames => {}
+            Ok(_) => continue,
+            Err(failure) if failure.code() == Some(FailureCode::InputInvalid) => {
+                return Ok(Some(about(failure)));
             }
-            Ok(_) => {}
-            Err(failure) => return failure,
+            Err(failure) => return Err(about(failure)),
         }
+        let (start, end) = (cut.start, cut.start + graph.film.seconds(cut.frames));
+        let source = task.probe(&cut.input).await?;
+        let picture = Stream::picture(&cut.input, &source)?;
+        let why = match picture.measured(task).await {
+            Ok(length) if length < end => {
+                let said = picture.believed().filter(|said| *said > length);
+                let said = said.map(|said| format!(", although it says {said:.2} s"));
+                format!(
+                    "its picture ends at {length:.2} s{}",
+                    said.unwrap_or_default()
+                )
+            }
+            _ => "not all of its picture can be decoded".to_owned(),
+        };
+        let (found, wanted) = (meter.frames, cut.frames);
+        return Ok(Some(about(invalid(format!(
+            "clips[{position}], from {start:.2} s to {end:.2} s, has {found} frames for the film \
+             instead of {wanted}: {why}"
+        )))));
     }
-    invalid(format!(
-        "the film has {found} frames instead of {wanted}: a clip ends earlier than it says"
-    ))
+    Ok(None)
 }
 
 #[cfg(test)]
