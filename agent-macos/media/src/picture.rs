@@ -21,6 +21,9 @@ pub(crate) struct Picture {
     pub source_fps: Option<f64>,
     /// Transfer characteristic of an HDR source that is to become an ordinary picture.
     pub tone_map_from: Option<String>,
+    /// Matrix of a source whose colours are to be stored by that of `bt709`, and in the range of
+    /// television.
+    pub matrix_from: Option<&'static str>,
     /// File of ours with captions that are drawn into it.
     pub drawn: Option<&'static str>,
 }
@@ -45,6 +48,7 @@ impl Picture {
             fps: None,
             source_fps: source.fps,
             tone_map_from: maps.then(|| source.transfer.clone()),
+            matrix_from: None,
             drawn: None,
         }
     }
@@ -62,6 +66,12 @@ impl Picture {
 
     /// The filter that gives the picture, or a part of it, its size.
     pub(crate) fn scale(&self, Size { width, height }: Size) -> String {
+        if let Some(matrix) = self.matrix_from {
+            return format!(
+                "scale={width}:{height}:flags=bicubic+accurate_rnd+full_chroma_int:\
+                 in_color_matrix={matrix}:out_color_matrix=bt709:out_range=tv"
+            );
+        }
         let range = match self.encoder.codec() {
             VideoCodec::Prores => "",
             VideoCodec::H264 | VideoCodec::Hevc | VideoCodec::Vp9 => ":out_range=tv",
@@ -89,12 +99,17 @@ impl Picture {
             "-fps_mode vfr"
         });
         encoder_arguments(args, self.encoder, self.quality, self.usual_kbps());
-        if self.tone_map_from.is_some() {
+        if self.becomes_bt709() {
             args.words("-color_primaries bt709 -color_trc bt709 -colorspace bt709");
         }
         if self.encoder.codec() != VideoCodec::Prores {
             args.words("-color_range tv");
         }
+    }
+
+    /// Whether its colours are made those of ordinary high definition.
+    pub(crate) fn becomes_bt709(&self) -> bool {
+        self.tone_map_from.is_some() || self.matrix_from.is_some()
     }
 
     /// VideoToolbox wants a bit rate: about a tenth of a bit for each pixel shown.

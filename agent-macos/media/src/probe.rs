@@ -14,6 +14,9 @@ use crate::{FailureCode, MediaFailure, Size, Workbench};
 /// More than any honest file's description.
 const LONGEST_REPORT: usize = 4 << 20;
 
+/// The largest picture from before high definition.
+const LARGEST_OF_OLD: Size = Size::new(1024, 576);
+
 /// The inputs of a job that are films or sound, by name.
 pub type Sources = BTreeMap<String, Probe>;
 
@@ -53,6 +56,13 @@ pub struct VideoStream {
     pub pixel_format: String,
     /// Transfer characteristic, such as `bt709` or `smpte2084`; empty if not tagged.
     pub transfer: String,
+    /// Matrix that makes brightness and colour of red, green and blue, such as `bt709`; empty if
+    /// not tagged.
+    pub matrix: String,
+    /// What red, green and blue are, such as `bt709`; empty if not tagged.
+    pub primaries: String,
+    /// `tv` or `pc`, which uses all of a byte; empty if not tagged.
+    pub range: String,
     /// Average frames per second.
     pub fps: Option<f64>,
     /// Length in seconds.
@@ -70,6 +80,37 @@ impl VideoStream {
     /// nothing about that.
     pub fn is_hdr(&self) -> bool {
         matches!(self.transfer.as_str(), "smpte2084" | "arib-std-b67")
+    }
+
+    /// The matrix of its colours, as FFmpeg's `scale` calls it. Where none is tagged, players go by
+    /// the size.
+    pub(crate) fn matrix_or_usual(&self) -> &'static str {
+        let Size { width, height } = self.stored;
+        let is_old =
+            width.max(height) <= LARGEST_OF_OLD.width && width.min(height) <= LARGEST_OF_OLD.height;
+        match self.matrix.as_str() {
+            "bt709" => "bt709",
+            "bt470bg" | "smpte170m" => "smpte170m",
+            "smpte240m" => "smpte240m",
+            "fcc" => "fcc",
+            "bt2020nc" | "bt2020c" => "bt2020",
+            _ if is_old => "smpte170m",
+            _ => "bt709",
+        }
+    }
+
+    /// Whether the colours of both mean the same, and both say so.
+    pub(crate) fn is_coloured_like(&self, other: &Self) -> bool {
+        let said = |video: &Self| {
+            let words = [
+                &video.matrix,
+                &video.primaries,
+                &video.transfer,
+                &video.range,
+            ];
+            words.map(String::clone)
+        };
+        !matches!(self.matrix.as_str(), "" | "unknown" | "gbr") && said(self) == said(other)
     }
 }
 
@@ -268,6 +309,9 @@ fn video(stream: &Stream, format: &Format) -> VideoStream {
         square_pixels: aspect.is_none_or(|aspect| (aspect - 1.0).abs() < 1e-6),
         pixel_format: stream.pix_fmt.clone().unwrap_or_default(),
         transfer: stream.color_transfer.clone().unwrap_or_default(),
+        matrix: stream.color_space.clone().unwrap_or_default(),
+        primaries: stream.color_primaries.clone().unwrap_or_default(),
+        range: stream.color_range.clone().unwrap_or_default(),
         fps: rate(&stream.avg_frame_rate).or_else(|| rate(&stream.r_frame_rate)),
         duration_seconds: stream.duration_seconds(),
         late_seconds: stream.late_seconds(format),

@@ -25,7 +25,7 @@ impl std::fmt::Display for Size {
 
 impl Size {
     /// A size.
-    pub fn new(width: u32, height: u32) -> Self {
+    pub const fn new(width: u32, height: u32) -> Self {
         Self { width, height }
     }
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::kit::Kit;
 
 /// What ffprobe says about the video of a file.
-fn tags(kit: &Kit, file: &Path) -> Value {
+pub(crate) fn tags(kit: &Kit, file: &Path) -> Value {
     let output = Command::new(&kit.bench.tools.ffprobe)
         .args([
             "-v",

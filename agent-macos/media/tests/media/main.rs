@@ -14,6 +14,7 @@ mod limits;
 mod mix_shapes;
 mod mixes;
 mod shapes;
+mod stitch_colours;
 mod stitch_seeks;
 mod stitch_shapes;
 mod stitches;

@@ -23,6 +23,9 @@ pub(super) struct Film {
     pub(super) sound: bool,
     /// Whether bright clips become ordinary even where the codec could keep them.
     pub(super) ordinary: bool,
+    /// Whether the colours of all clips mean the same and may stay as they are. Otherwise all of
+    /// them become those of ordinary high definition.
+    pub(super) coloured_alike: bool,
 }
 
 /// A clip of the film.
@@ -54,16 +57,13 @@ impl Film {
                 .map_err(|failure| failure.about(&clip.input))?;
         }
         let keeps_sound = encode.audio == Audio::Keep;
-        let transfers = || {
-            used()
-                .filter_map(Probe::main_video)
-                .map(|video| &video.transfer)
-        };
-        let mixed = transfers().any(|transfer| *transfer != video.transfer);
+        let videos = || used().filter_map(Probe::main_video);
+        let mixed = videos().any(|other| other.transfer != video.transfer);
         Ok(Self {
             size,
             fps: encode.fps.unwrap_or_else(|| steady_rate(video)),
             sound: keeps_sound && used().any(|source| source.main_audio().is_some()),
+            coloured_alike: videos().all(|other| other.is_coloured_like(video)),
             ordinary: mixed || encode.codec != VideoCodec::Prores,
         })
     }

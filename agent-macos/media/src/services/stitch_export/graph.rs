@@ -121,9 +121,9 @@ impl Graph<'_> {
             chains.push(self.sound_chain(number, (source, cut)));
             // Writing into a string cannot fail.
             let _ = write!(joined, "[v{number}][a{number}]");
-            // One clip whose tones were mapped, and the film is tagged as what it became.
+            // One clip whose colours were made others, and the film is tagged as what it became.
             let is_first = whole.is_none();
-            if is_first || picture.tone_map_from.is_some() {
+            if is_first || picture.becomes_bt709() {
                 whole = Some(picture);
             }
         }
@@ -131,9 +131,10 @@ impl Graph<'_> {
         let (count, fps) = (self.cuts.len(), self.film.fps);
         // Sound is joined even where the film has none: it says exactly how long a clip is.
         chains.push(format!("{joined}concat=n={count}:v=1:a=1[film][sound]"));
-        let tags = match whole.tone_map_from {
-            Some(_) => ",setparams=color_primaries=bt709:color_trc=bt709:colorspace=bt709",
-            None => "",
+        let tags = if whole.becomes_bt709() {
+            ",setparams=range=tv:color_primaries=bt709:color_trc=bt709:colorspace=bt709"
+        } else {
+            ""
         };
         chains.push(format!("[film]setpts=N/{fps}/TB{tags}[picture]"));
         if !self.film.sound {
@@ -149,6 +150,9 @@ impl Graph<'_> {
         picture.fps = Some(self.film.fps);
         if self.tone_maps && self.film.ordinary && video.is_hdr() {
             picture.tone_map_from = Some(video.transfer.clone());
+        }
+        if picture.tone_map_from.is_none() && !self.film.coloured_alike {
+            picture.matrix_from = Some(video.matrix_or_usual());
         }
         Ok(picture)
     }

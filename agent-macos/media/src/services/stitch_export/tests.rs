@@ -61,6 +61,8 @@ fn the_whole_command_line_of_two_unlike_clips() {
     sources.remove("clip_10");
     let alike = "aformat=sample_fmts=fltp:channel_layouts=stereo";
     let last = "setsar=1,format=yuv420p,tpad=stop_mode=clone:stop_duration=1.067,";
+    let colours = "flags=bicubic+accurate_rnd+full_chroma_int:in_color_matrix=smpte170m:\
+                   out_color_matrix=bt709:out_range=tv";
     assert_eq!(
         line(&params, &sources),
         format!(
@@ -70,17 +72,19 @@ fn the_whole_command_line_of_two_unlike_clips() {
              -reinit_filter:v 0 -protocol_whitelist file -f mov -i file:/w/clip_2 \
              -filter_complex \
              [0:0]fps=25:start_time=0:eof_action=pass,\
-             scale=640:360:flags=bicubic:out_range=tv,{last}\
+             scale=640:360:{colours},{last}\
              trim=end_frame=25,setpts=PTS-STARTPTS[v0];\
              [0:1]atrim=start=0,aresample=48000:async=1:first_pts=0,{alike},\
              apad,atrim=end=1.000000,asetpts=PTS-STARTPTS[a0];\
              [1:0]fps=25:start_time=0:eof_action=pass,\
-             scale=202:360:flags=bicubic:out_range=tv,pad=640:360:218:0,{last}\
+             scale=202:360:{colours},pad=640:360:218:0,{last}\
              trim=end_frame=200,setpts=PTS-STARTPTS[v1];\
              anullsrc=r=48000:cl=stereo,{alike},atrim=end=8.000000,asetpts=PTS-STARTPTS[a1];\
-             [v0][a0][v1][a1]concat=n=2:v=1:a=1[film][sound];[film]setpts=N/25/TB[picture] \
+             [v0][a0][v1][a1]concat=n=2:v=1:a=1[film][sound];[film]setpts=N/25/TB,\
+             setparams=range=tv:color_primaries=bt709:color_trc=bt709:colorspace=bt709[picture] \
              -map [picture] -map [sound] -map_metadata -1 -map_chapters -1 -dn -fps_mode cfr \
-             -c:v libx264 -preset medium -crf 23 -color_range tv \
+             -c:v libx264 -preset medium -crf 23 \
+             -color_primaries bt709 -color_trc bt709 -colorspace bt709 -color_range tv \
              -c:a aac -b:a 160k -ar 48000 -ac 2 -t 62 \
              -movflags +faststart -write_tmcd 0 -f mp4 file:/w/output.mp4"
         )
@@ -110,10 +114,7 @@ fn a_line_of_pixels_is_never_made_a_picture_without_end() {
     sources.insert("clip_2".to_owned(), source(2, 4000, false));
     for (fit, filters) in [
         ("crop", "scale=2:4000,crop=2:1:0:1999:exact=1,scale=640:360"),
-        (
-            "pad",
-            "scale=2:360:flags=bicubic:out_range=tv,pad=640:360:318:0",
-        ),
+        ("pad", "out_range=tv,pad=640:360:318:0"),
     ] {
         let params = params(&json!({"encode": {"codec": "h264"}, "fit": fit}));
         let line = line(&params, &sources);
