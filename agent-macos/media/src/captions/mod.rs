@@ -6,6 +6,7 @@
 //! `SubStation` line by line, only with what it needs.
 
 mod ass;
+mod effort;
 mod markup;
 mod srt;
 mod ssa;
@@ -19,6 +20,7 @@ use tokio::io::AsyncReadExt;
 use crate::work::invalid;
 use crate::{FailureCode, MediaFailure};
 pub(crate) use ass::Look;
+use effort::{Shown, require_bearable};
 use markup::Piece;
 use ssa::Script;
 
@@ -47,6 +49,14 @@ pub(crate) struct Cue {
     end: u64,
     /// What it says.
     text: Vec<Piece>,
+    /// Where it stands in the file, counted from 1.
+    line: usize,
+}
+
+impl Cue {
+    fn characters(&self) -> usize {
+        self.text.iter().map(Piece::characters).sum()
+    }
 }
 
 /// What is wrong, and in which line, counted from 1.
@@ -74,6 +84,12 @@ impl Captions {
         } else {
             srt::parse(&lines)?
         };
+        let shown = cues.iter().map(|cue| Shown {
+            span: (cue.start, cue.end),
+            letters: f64::from(u32::try_from(cue.characters()).unwrap_or(u32::MAX)),
+            line: cue.line,
+        });
+        require_bearable(&shown.collect::<Vec<_>>())?;
         Ok(Self::Cues(cues))
     }
 
@@ -144,8 +160,8 @@ async fn text_of(file: &Path) -> Result<String, MediaFailure> {
 }
 
 /// Adds a cue, if it shows anything.
-fn add(cues: &mut Vec<Cue>, cue: Cue, line: usize) -> Result<(), LineError> {
-    let characters: usize = cue.text.iter().map(Piece::characters).sum();
+fn add(cues: &mut Vec<Cue>, cue: Cue) -> Result<(), LineError> {
+    let (line, characters) = (cue.line, cue.characters());
     if characters > MOST_CHARACTERS {
         let problem = format!("a caption may have at most {MOST_CHARACTERS} characters");
         return Err((line, problem));

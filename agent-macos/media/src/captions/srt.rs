@@ -28,8 +28,9 @@ pub(super) fn parse(lines: &[&str]) -> Result<Vec<Cue>, LineError> {
             start,
             end,
             text: pieces(text, str::to_owned),
+            line: at + 1,
         };
-        add(&mut cues, cue, at + 1)?;
+        add(&mut cues, cue)?;
         at += 1 + text.len();
     }
     Ok(cues)

@@ -106,9 +106,14 @@ fn a_mistake_is_named_by_its_line() {
 
 #[test]
 fn captions_have_bounds() {
-    let cue = "00:00:01,000 --> 00:00:02,000\nx\n\n";
-    assert!(Captions::parse(&cue.repeat(MOST_CUES)).is_ok());
-    assert!(problem(&cue.repeat(MOST_CUES + 1)).1.contains("20000"));
+    let cues = |count: usize| {
+        let cue = |n: usize| format!("0:{}:{}.0 --> 0:{0}:{1}.9\nx\n\n", n / 60, n % 60);
+        (0..count).map(cue).collect::<String>()
+    };
+    assert!(Captions::parse(&cues(3_000)).is_ok());
+    let many = |count| cues(2_500).repeat(8) + &cues(count);
+    assert!(Captions::parse(&many(0)).is_ok());
+    assert!(problem(&many(1)).1.contains("20000"));
     let long = format!("00:00:01,000 --> 00:00:02,000\n{}", "x".repeat(2_001));
     assert_eq!(problem(&long).0, 1);
     let style = "Style: a,b\n".repeat(1_001);
@@ -148,4 +153,86 @@ fn captions_after_the_end_of_the_film_are_no_captions_of_it() {
     assert!(empty.require_some_within(Some(4.0)).is_err());
     let subrip = captions.as_subrip(5.5).unwrap();
     assert_eq!(subrip, "1\n00:00:05,000 --> 00:00:05,500\nLate\n\n");
+}
+
+#[test]
+fn more_at_once_than_can_be_read_is_refused_by_its_line() {
+    let cue = "00:00:01,000 --> 00:00:02,000\nx\n\n";
+    assert!(Captions::parse(&cue.repeat(200)).is_ok());
+    let (line, says) = problem(&cue.repeat(201));
+    assert_eq!(line, 601);
+    assert!(says.contains("200 captions"), "{says}");
+    assert_eq!(problem(&format!("WEBVTT\n\n{}", cue.repeat(201))).0, 603);
+    let long = format!("00:00:01,000 --> 00:00:02,000\n{}\n\n", "x".repeat(2_000));
+    assert!(Captions::parse(&long.repeat(5)).is_ok());
+    assert_eq!(problem(&long.repeat(6)).0, 16);
+    // One after the other they are no more than one.
+    let next = "00:00:02,000 --> 00:00:03,000\nx\n\n";
+    assert!(Captions::parse(&(cue.repeat(200) + &next.repeat(200))).is_ok());
+}
+
+/// A script of 360 lines' height with these styles and captions.
+fn script(styles: &str, texts: &[&str]) -> String {
+    let mut script = format!(
+        "[Script Info]\nPlayResX: 640\nPlayResY: 360\n[V4+ Styles]\n\
+         Format: Name, Fontsize, ScaleX, ScaleY, Outline, Shadow\n{styles}\n[Events]\n\
+         Format: Start, End, Style, Text\n"
+    );
+    for text in texts {
+        script += &format!("Dialogue: 0:00:01.00,0:00:02.00,Default,{text}\n");
+    }
+    script
+}
+
+#[test]
+fn looks_that_would_take_hours_to_draw_are_refused_by_their_line() {
+    let usual = "Style: Default,20,100,100,2,1";
+    for fine in [
+        r"{\fs360\blur30\bord36\xshad-5\be2\t(0,500,\fscx400\fsp20)\frx45\p0\pos(5,9999)}Hi",
+        r"{\fscx\fs\fnArial 5000\fade(5000,1,1)}Hi, you",
+        r"{\p1}m 0 0 l 100 0 100 100 0 100{\p0}",
+    ] {
+        let parsed = Captions::parse(&script(usual, &[fine]));
+        assert!(parsed.is_ok(), "{fine}: {parsed:?}");
+    }
+    for (bad, word) in [
+        (r"{\fs5000}W", "fs"),
+        (r"{\ fs( 5000)}W", "fs"),
+        (r"{\fs+100}W", "fs"),
+        (r"{\blur500}W", "blur"),
+        (r"{\b1\t(0,5,\blur1e9)}W", "blur"),
+        (r"{\bord500}W", "bord"),
+        (r"{\ybord500}W", "ybord"),
+        (r"{\shad-500}W", "shad"),
+        (r"{\be100000}W", "be"),
+        (r"{\fscx1e9}W", "fscx"),
+        (r"{\fax1e3}W", "fax"),
+    ] {
+        let (line, says) = problem(&script(usual, &["Fine", bad]));
+        assert_eq!(line, 10, "{bad}");
+        assert!(says.contains(&format!("\\{word} ")), "{bad}: {says}");
+    }
+    for bad in [
+        "5000,100,100,2,1",
+        "20,9000,100,2,1",
+        "20,100,1e9,2,1",
+        "20,100,100,99,1",
+    ] {
+        let text = script(&format!("Style: Default,{bad}"), &["Fine"]);
+        assert_eq!(problem(&text).0, 6, "{bad}");
+    }
+    let flat = script(usual, &["Fine"]).replace("PlayResY: 360", "PlayResY: 1");
+    assert_eq!(problem(&flat).0, 3);
+}
+
+#[test]
+fn large_letters_count_for_more_than_small_ones() {
+    let usual = "Style: Default,20,100,100,2,1";
+    let (small, large) = ("x".repeat(1_000), "x".repeat(75));
+    assert!(Captions::parse(&script(usual, &vec![small.as_str(); 10])).is_ok());
+    let large = format!(r"{{\fs360}}{large}");
+    assert!(Captions::parse(&script(usual, &[&large])).is_ok());
+    assert_eq!(problem(&script(usual, &[&large, &large])).0, 10);
+    let huge = "Style: Default,360,100,100,2,1";
+    assert_eq!(problem(&script(huge, &[&small])).0, 9);
 }

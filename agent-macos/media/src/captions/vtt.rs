@@ -33,8 +33,9 @@ pub(super) fn parse(lines: &[&str]) -> Result<Vec<Cue>, LineError> {
             start,
             end,
             text: pieces(text, decode),
+            line: times + 1,
         };
-        add(&mut cues, cue, times + 1)?;
+        add(&mut cues, cue)?;
         at = times + 1 + text.len();
     }
     Ok(cues)
