@@ -9,6 +9,8 @@ use serde_json::Value;
 use super::{Capability, Definition, InputSlot};
 use crate::field::FieldError;
 
+/// The fewest pixels of a side that HEVC's encoders take.
+pub const HEVC_LEAST: u32 = 16;
 /// The largest height that any service produces, in pixels.
 pub const MAX_HEIGHT: u32 = 2160;
 /// The largest width, in pixels.
@@ -126,6 +128,14 @@ impl Definition for TranscodeParams {
     fn check(&self) -> Result<(), FieldError> {
         even_within("width", self.width, MAX_WIDTH)?;
         even_within("height", self.height, MAX_HEIGHT)?;
+        for (field, pixels) in [("width", self.width), ("height", self.height)] {
+            let few =
+                pixels.filter(|&pixels| pixels < HEVC_LEAST && self.codec == VideoCodec::Hevc);
+            if let Some(pixels) = few {
+                let problem = format!("hevc needs at least {HEVC_LEAST} pixels, got {pixels}");
+                return Err(FieldError::new(field, problem));
+            }
+        }
         if self.fps.is_some_and(|fps| !(1.0..=120.0).contains(&fps)) {
             return Err(FieldError::new("fps", "must be between 1 and 120"));
         }
@@ -218,6 +228,17 @@ mod tests {
         };
         assert_eq!(params.audio, Audio::Keep);
         assert_eq!(params.hardware, Hardware::Prefer);
+    }
+
+    #[test]
+    fn hevc_is_not_asked_for_smaller_than_it_can_be() {
+        for field in ["width", "height"] {
+            let found = problem(&json!({"codec": "hevc", field: 14}));
+            assert_eq!(found.field, field);
+            assert!(found.problem.contains("16"), "{}", found.problem);
+            assert!(parse(&json!({"codec": "hevc", field: 16})).is_ok());
+            assert!(parse(&json!({"codec": "h264", field: 14})).is_ok());
+        }
     }
 
     #[test]
