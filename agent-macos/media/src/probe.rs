@@ -17,6 +17,9 @@ const LONGEST_REPORT: usize = 4 << 20;
 /// The largest picture from before high definition.
 const LARGEST_OF_OLD: Size = Size::new(1024, 576);
 
+/// The most packets that are looked at for a video's end.
+const MOST_PACKETS: usize = 5_000;
+
 /// The inputs of a job that are films or sound, by name.
 pub type Sources = BTreeMap<String, Probe>;
 
@@ -191,6 +194,32 @@ pub(crate) async fn begins_cleanly(
     }))
 }
 
+/// When a video ends, in seconds from the beginning of its file, as far as packets from a time on
+/// tell; nothing if there are more of them than are worth reading.
+pub(crate) async fn ends_after(
+    bench: &Workbench,
+    (file, container): (&Path, Container),
+    stream: u32,
+    time: f64,
+) -> Result<Option<f64>, MediaFailure> {
+    let wish = format!(
+        "-select_streams {stream} -show_entries \
+         packet=stream_index,pts_time,duration_time:format=start_time \
+         -read_intervals {time:.3}%+#{MOST_PACKETS}"
+    );
+    let report = ask(bench, container, file, &wish).await?;
+    if report.packets.len() >= MOST_PACKETS {
+        return Ok(None);
+    }
+    let number = |text: &Option<String>| text.as_deref().and_then(|text| text.parse().ok());
+    let start: f64 = number(&report.format.start_time).unwrap_or(0.0);
+    let ends = report.packets.iter().filter_map(|packet| {
+        let shown: f64 = number(&packet.pts_time)?;
+        Some(shown - start + number(&packet.duration_time).unwrap_or(0.0))
+    });
+    Ok(Some(ends.fold(time, f64::max)))
+}
+
 async fn describe(
     bench: &Workbench,
     file: &Path,
@@ -205,7 +234,7 @@ async fn ask(
     bench: &Workbench,
     container: Container,
     file: &Path,
-    wish: &'static str,
+    wish: &str,
 ) -> Result<Report, MediaFailure> {
     let spec = ChildSpec {
         program: &bench.tools.ffprobe,
@@ -249,7 +278,7 @@ async fn ask(
     })
 }
 
-fn arguments(container: Container, file: &Path, wish: &'static str) -> Vec<OsString> {
+fn arguments(container: Container, file: &Path, wish: &str) -> Vec<OsString> {
     let mut args: Vec<OsString> = ["-v", "error", "-hide_banner", "-protocol_whitelist", "file"]
         .into_iter()
         .chain(["-f", container.demuxer(), "-of", "json"])

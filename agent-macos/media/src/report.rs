@@ -19,6 +19,7 @@ pub(crate) struct Report {
 pub(crate) struct Packet {
     pub(crate) stream_index: Option<u32>,
     pub(crate) pts_time: Option<String>,
+    pub(crate) duration_time: Option<String>,
     #[serde(default)]
     pub(crate) flags: String,
 }

@@ -173,15 +173,15 @@ fn more_at_once_than_can_be_read_is_refused_by_its_line() {
 
 /// A script of 360 lines' height with these styles and captions.
 fn script(styles: &str, texts: &[&str]) -> String {
-    let mut script = format!(
+    let lines = texts
+        .iter()
+        .map(|text| format!("Dialogue: 0:00:01.00,0:00:02.00,Default,{text}\n"));
+    let head = format!(
         "[Script Info]\nPlayResX: 640\nPlayResY: 360\n[V4+ Styles]\n\
          Format: Name, Fontsize, ScaleX, ScaleY, Outline, Shadow\n{styles}\n[Events]\n\
          Format: Start, End, Style, Text\n"
     );
-    for text in texts {
-        script += &format!("Dialogue: 0:00:01.00,0:00:02.00,Default,{text}\n");
-    }
-    script
+    head + &lines.collect::<String>()
 }
 
 #[test]
@@ -229,7 +229,7 @@ fn looks_that_would_take_hours_to_draw_are_refused_by_their_line() {
 fn large_letters_count_for_more_than_small_ones() {
     let usual = "Style: Default,20,100,100,2,1";
     let (small, large) = ("x".repeat(1_000), "x".repeat(75));
-    assert!(Captions::parse(&script(usual, &vec![small.as_str(); 10])).is_ok());
+    assert!(Captions::parse(&script(usual, &[small.as_str(); 10])).is_ok());
     let large = format!(r"{{\fs360}}{large}");
     assert!(Captions::parse(&script(usual, &[&large])).is_ok());
     assert_eq!(problem(&script(usual, &[&large, &large])).0, 10);

@@ -6,7 +6,6 @@ use fencepost_domain::service::transcode::Audio;
 use super::{require_affordable, transcode, video_of};
 use crate::captions::{Captions, Look};
 use crate::judge::Promise;
-use crate::size::output_size;
 use crate::work::{Made, Partial, Task};
 use crate::{MediaFailure, Sources};
 
@@ -32,7 +31,8 @@ pub(super) async fn make(
         .require_some_within(video.end_seconds.or(length).filter(|_| picture))
         .map_err(|failure| failure.about("captions"))?;
     let look = Look {
-        size: output_size(transcode::wish(&params.encode), video)?,
+        size: transcode::size_of(&params.encode, video)
+            .map_err(|failure| failure.about("source"))?,
         position: params.position,
         size_percent: params.size_percent(),
     };

@@ -61,6 +61,15 @@ impl<'a> Stream<'a> {
     pub(super) async fn measured(self, task: &Task<'_>) -> Result<f64, MediaFailure> {
         let mut args = Args::followed();
         args.strict_about([self.source]);
+        self.measured_by(task, args).await
+    }
+
+    /// When it really ends, in seconds, also if its file was cut.
+    pub(super) async fn found(self, task: &Task<'_>) -> Result<f64, MediaFailure> {
+        self.measured_by(task, Args::followed()).await
+    }
+
+    async fn measured_by(self, task: &Task<'_>, mut args: Args) -> Result<f64, MediaFailure> {
         args.input(self.source.container, task.file(self.input)?);
         args.map(0, self.index).words("-c copy -f null -");
         let mut meter = Meter::new(Stage::Encoding, None, task.on_progress);

@@ -12,9 +12,11 @@ use fencepost_domain::service::ThumbnailParams;
 use fencepost_domain::service::thumbnail::PictureFormat;
 
 use self::line::Choice;
-use self::reading::{Reading, past_the_end};
+use self::reading::{Reading, cut_before, past_the_end};
+use super::measure::Stream;
 use super::video_of;
 use crate::judge::{PicturePromise, Promise, tolerance};
+use crate::probe::ends_after;
 use crate::progress::{Meter, Stage};
 use crate::size::{SizeWish, output_size};
 use crate::work::{Made, Task, invalid};
@@ -96,13 +98,40 @@ impl<'a> Still<'a> {
             reading = Reading::from_the_start(at);
             (frames, end) = self.count(task, reading).await?;
         }
-        let said = self.source.duration_seconds;
-        let ended = end + tolerance(end, &[self.fps]) < at && said.is_none_or(|said| said < at);
-        if reading.from.is_none() && ended {
-            return Err(past_the_end(at, end));
-        }
+        self.require_shown(task, (at, reading), end).await?;
         let choice = Choice::Number(frames.saturating_sub(1));
         self.write(task, reading.from, choice, reading.until).await
+    }
+
+    /// Refuses a time at which nothing is shown, where the last frame found before it ended at
+    /// `end`, in seconds from where reading began. A frame may stand for long, but only where the
+    /// file has it so: a cut one still says how long it was.
+    async fn require_shown(
+        &self,
+        task: &Task<'_>,
+        (at, reading): (f64, Reading),
+        end: f64,
+    ) -> Result<(), MediaFailure> {
+        let said = self.source.duration_seconds;
+        let is_past = end + tolerance(end, &[self.fps]) < at && said.is_none_or(|said| said < at);
+        if reading.from.is_none() && is_past {
+            return Err(past_the_end(at, end));
+        }
+        let usual = 2.0 / self.fps.unwrap_or(10.0).max(0.1);
+        let last = reading.from.unwrap_or(0.0) + end;
+        let Some(stated) = Stream::picture("source", self.source)?.believed() else {
+            return Ok(());
+        };
+        if last + usual >= at {
+            return Ok(());
+        }
+        let file = (task.file("source")?, self.source.container);
+        match ends_after(task.bench, file, self.video, last).await? {
+            Some(found) if found + usual < at.min(stated) => {
+                Err(cut_before(at, found, stated).about("source"))
+            }
+            Some(_) | None => Ok(()),
+        }
     }
 
     /// Writes a frame of what comes after the first tenth, or of all if nothing does.

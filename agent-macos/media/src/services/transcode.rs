@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use fencepost_domain::service::TranscodeParams;
-use fencepost_domain::service::transcode::{Audio, VideoCodec};
+use fencepost_domain::service::transcode::{Audio, HEVC_LEAST, VideoCodec};
 
 use super::{encode_somehow, require_affordable, video_of};
 use crate::args::Args;
@@ -12,8 +12,8 @@ use crate::judge::{Length, Pictures, Promise, VideoPromise};
 use crate::picture::{Picture, steady_rate};
 use crate::progress::{Meter, Stage};
 use crate::size::{SizeWish, output_size};
-use crate::work::{Made, Task};
-use crate::{Container, Encoder, MediaFailure, Probe, Sources};
+use crate::work::{Made, Task, invalid};
+use crate::{Container, Encoder, MediaFailure, Probe, Size, Sources, VideoStream};
 
 /// Probes the source and encodes it.
 pub(super) async fn make(task: &Task<'_>, params: &TranscodeParams) -> Result<Made, MediaFailure> {
@@ -109,6 +109,18 @@ pub(super) fn wish(params: &TranscodeParams) -> SizeWish {
     SizeWish::even(params.width, params.height)
 }
 
+/// The size of the picture that a source becomes.
+pub(super) fn size_of(params: &TranscodeParams, video: &VideoStream) -> Result<Size, MediaFailure> {
+    let size = output_size(wish(params), video)?;
+    if params.codec == VideoCodec::Hevc && size.width.min(size.height) < HEVC_LEAST {
+        return Err(invalid(format!(
+            "hevc needs at least {HEVC_LEAST}x{HEVC_LEAST}, and the picture would be {size}: ask \
+             for a larger one, or another codec"
+        )));
+    }
+    Ok(size)
+}
+
 pub(super) fn quality(params: &TranscodeParams) -> Quality {
     match (params.crf, params.bitrate_kbps) {
         (Some(crf), _) => Quality::Crf(crf),
@@ -137,7 +149,7 @@ impl<'a> Plan<'a> {
         tone_maps: bool,
     ) -> Result<Self, MediaFailure> {
         let video = video_of(source, "source")?;
-        let size = output_size(wish(params), video)?;
+        let size = size_of(params, video).map_err(|failure| failure.about("source"))?;
         let audio = source
             .main_audio()
             .filter(|_| params.audio == Audio::Keep)

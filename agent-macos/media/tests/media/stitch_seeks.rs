@@ -86,3 +86,24 @@ async fn a_clip_that_has_too_few_pictures_is_called_by_its_name_and_its_place() 
         assert_eq!(kit.work_files().len(), 0);
     }
 }
+
+#[tokio::test]
+async fn a_picture_too_small_for_hevc_is_the_inputs_fault_and_is_said_so() {
+    let kit = Kit::new().await;
+    let picture = "testsrc=size=8x8:rate=10:duration=1";
+    let tiny = ["-f", "lavfi", "-i", picture, "-pix_fmt", "yuv420p"];
+    let tiny = kit.make("tiny.mp4", &tiny).await;
+    let hevc = json!({"codec": "hevc"});
+    let stitched = stitch(&kit, &[&tiny], json!({"encode": hevc})).await;
+    let encoded = kit.run(&tiny, hevc).await;
+    for (result, name) in [(stitched, "input clip_1"), (encoded, "input source")] {
+        let failure = result.unwrap_err();
+        assert_eq!(failure.code(), Some(FailureCode::InputInvalid), "{failure}");
+        let text = failure.to_string();
+        assert!(
+            text.contains(name) && text.contains("hevc needs at least 16x16"),
+            "{text}"
+        );
+    }
+    assert!(kit.run(&tiny, json!({"codec": "h264"})).await.is_ok());
+}

@@ -224,6 +224,55 @@ async fn of_a_cut_file_what_is_missing_is_not_made_up() {
 }
 
 #[tokio::test]
+async fn a_cut_file_has_no_picture_after_its_last_one_but_one_that_stands_still_has() {
+    let kit = Kit::new().await;
+    let picture = "testsrc=size=320x180:rate=25:duration=15";
+    let coding = ["-c:v", "libx264", "-g", "50", "-movflags", "+faststart"];
+    let front = [&["-f", "lavfi", "-i", picture][..], &coding].concat();
+    let front = kit.make("front.mp4", &front).await;
+    // Between two frames, so that nothing which is read is damaged.
+    let places = std::process::Command::new(&kit.bench.tools.ffprobe)
+        .args([
+            "-v",
+            "error",
+            "-show_entries",
+            "packet=pos",
+            "-of",
+            "csv=p=0",
+        ])
+        .arg(&front)
+        .output()
+        .unwrap();
+    let places = String::from_utf8(places.stdout).unwrap();
+    let place = places.lines().nth(172).unwrap().trim_end_matches(',');
+    let mut bytes = std::fs::read(&front).unwrap();
+    bytes.truncate(place.parse().unwrap());
+    let cut = kit.source("cut.mp4");
+    std::fs::write(&cut, bytes).unwrap();
+    for at in [8.0, 12.0, 14.9] {
+        let failure = thumbnail(&kit, &cut, json!({"at_seconds": at})).await;
+        let failure = failure.unwrap_err();
+        assert_eq!(
+            failure.code(),
+            Some(FailureCode::InputInvalid),
+            "{at} {failure}"
+        );
+        let text = failure.to_string();
+        assert!(text.contains("picture ends at 7.00 s"), "{at} {text}");
+        assert_eq!(kit.work_files().len(), 0);
+    }
+    let early = thumbnail(&kit, &cut, json!({"at_seconds": 2.5})).await;
+    assert!(early.is_ok(), "{early:?}");
+    let slides = "testsrc=size=64x36:rate=25:duration=15,select='not(mod(n,125))'";
+    let slides = ["-f", "lavfi", "-i", slides, "-fps_mode", "vfr"];
+    let slides = kit.make("slides.mp4", &slides).await;
+    for at in [4.9, 8.0, 9.9] {
+        let shown = thumbnail(&kit, &slides, json!({"at_seconds": at})).await;
+        assert!(shown.is_ok(), "{at} {shown:?}");
+    }
+}
+
+#[tokio::test]
 async fn nothing_that_a_camera_wrote_into_its_frames_is_handed_on() {
     let kit = Kit::new().await;
     let still = ["-f", "lavfi", "-i", "testsrc=size=64x64", "-frames:v", "1"];

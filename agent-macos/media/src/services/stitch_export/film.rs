@@ -48,8 +48,7 @@ impl Film {
         let source = source.ok_or_else(|| invalid(format!("the job has no input {first}")))?;
         let video = video_of(source, first)?;
         let encode = &params.encode;
-        let size =
-            output_size(transcode::wish(encode), video).map_err(|failure| failure.about(first))?;
+        let size = transcode::size_of(encode, video).map_err(|failure| failure.about(first))?;
         for (source, clip) in used().zip(&clips) {
             // Of the others only that they can be decoded: they are made to fit.
             let fitting = SizeWish::even(Some(size.width), Some(size.height));

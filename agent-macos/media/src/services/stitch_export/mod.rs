@@ -126,7 +126,7 @@ async fn blame(task: &Task<'_>, graph: &Graph<'_>) -> Result<Option<MediaFailure
         let (start, end) = (cut.start, cut.start + graph.film.seconds(cut.frames));
         let source = task.probe(&cut.input).await?;
         let picture = Stream::picture(&cut.input, &source)?;
-        let why = match picture.measured(task).await {
+        let why = match picture.found(task).await {
             Ok(length) if length < end => {
                 let said = picture.believed().filter(|said| *said > length);
                 let said = said.map(|said| format!(", although it says {said:.2} s"));

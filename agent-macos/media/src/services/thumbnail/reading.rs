@@ -48,3 +48,10 @@ pub(super) fn past_the_end(at: f64, length: f64) -> MediaFailure {
         "at_seconds is {at}, and the video is {length:.2} s long: ask for an earlier time"
     ))
 }
+
+pub(super) fn cut_before(at: f64, found: f64, stated: f64) -> MediaFailure {
+    invalid(format!(
+        "at_seconds is {at}, and the picture ends at {found:.2} s, although it says {stated:.2} s: \
+         send the whole file, or ask for an earlier time"
+    ))
+}
