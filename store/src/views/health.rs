@@ -49,7 +49,9 @@ impl Store {
                     r#"-- closed_devices
                     select d.id, a.ended_at, a.blame as "blame!", authority_now() as "now!"
                     from devices d cross join lateral (
-                        select id, ended_at, blame_of(attempts) as blame from attempts
+                        select id, ended_at, blame_of(attempts, exists (
+                            select from jobs j where j.id = job_id and j.inputs @? '$[*].host')) as blame
+                        from attempts
                         where device_id = d.id
                             and (d.forgiven_at is null or leased_at > d.forgiven_at)
                         order by id desc limit $2

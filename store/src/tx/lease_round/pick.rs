@@ -154,7 +154,9 @@ pub(super) async fn pick(
             -- how the last attempts of each device ended, newest first
             select d.id as device_id, a.id, a.ended_at, a.blame
             from devices d cross join lateral (
-                select id, ended_at, blame_of(attempts) as blame from attempts
+                select id, ended_at, blame_of(attempts, exists (
+                    select from jobs j where j.id = job_id and j.inputs @? '$[*].host')) as blame
+                from attempts
                 where device_id = d.id and (d.forgiven_at is null or leased_at > d.forgiven_at)
                 order by id desc limit $7
             ) a
