@@ -11,6 +11,8 @@ use fencepost_tests::wait::until;
 use fencepost_tests::{Site, TestGateway};
 use serde_json::{Value, json};
 
+use crate::secrets::places;
+
 /// Long enough to be looked for.
 const SIGNATURE: &str = "0123456789-the-buyers-signature";
 
@@ -86,23 +88,9 @@ async fn a_mac_fetches_an_input_from_where_the_buyer_has_it_and_its_address_is_n
     );
     agent.is_idle().await;
 
-    let mut places = vec![
-        ("a table, before", waiting),
-        ("a table", site.db.dump().await),
-        ("the gateway's log", gateway.process.log()),
-        ("the agent's log", agent.log()),
-        ("the metrics", gateway.metrics().await),
-        ("an argument", arguments),
-        (
-            "the list of jobs",
-            buyer.get("/v1/jobs").await.1.to_string(),
-        ),
-    ];
-    for job in [&job, &lost] {
-        places.push(("a job", buyer.job(job).await.to_string()));
-        let attempts = Value::from(buyer.attempts(job).await);
-        places.push(("the attempts", attempts.to_string()));
-    }
+    let jobs = [job.as_str(), lost.as_str()];
+    let mut places = places(&site, &gateway, (&agent, arguments), (&buyer, jobs)).await;
+    places.push(("a table, before", waiting));
     for (place, text) in &places {
         assert!(text.len() > 100, "{place} was not searched: {text}");
         for secret in [SIGNATURE, "/film.mp4", "film.mp4?"] {

@@ -12,7 +12,7 @@ use fencepost_tests::{Site, TestGateway};
 use serde_json::{Value, json};
 
 /// Secrets, or places to look for them, each with what it is.
-type Named = Vec<(&'static str, String)>;
+pub(crate) type Named = Vec<(&'static str, String)>;
 
 /// The part of a link that makes it one.
 fn signature(link: &str) -> String {
@@ -95,6 +95,24 @@ async fn no_secret_is_anywhere_but_with_its_owner() {
     secrets.push(("the signing key", "k".repeat(40)));
     secrets.push(("the database's URL", site.db.url().to_owned()));
 
+    let jobs = [first.as_str(), second.as_str()];
+    let places = places(&site, &gateway, (&agent, arguments), (&buyer, jobs)).await;
+    for (place, text) in &places {
+        assert!(text.len() > 100, "{place} was not searched: {text}");
+        for (what, secret) in &secrets {
+            assert!(secret.len() > 20, "{what} is too short to be looked for");
+            assert!(!text.contains(secret.as_str()), "{what} is in {place}");
+        }
+    }
+}
+
+/// All places where a secret might have come to lie, after the lives of two jobs.
+pub(crate) async fn places(
+    site: &Site,
+    gateway: &TestGateway,
+    (agent, arguments): (&AgentProcess, String),
+    (buyer, jobs): (&Buyer, [&str; 2]),
+) -> Named {
     let mut places: Named = vec![
         ("a table", site.db.dump().await),
         ("the gateway's log", gateway.process.log()),
@@ -106,16 +124,10 @@ async fn no_secret_is_anywhere_but_with_its_owner() {
             buyer.get("/v1/jobs").await.1.to_string(),
         ),
     ];
-    for job in [&first, &second] {
+    for job in jobs {
         places.push(("a job", buyer.job(job).await.to_string()));
         let attempts = Value::from(buyer.attempts(job).await);
         places.push(("the attempts", attempts.to_string()));
     }
-    for (place, text) in &places {
-        assert!(text.len() > 100, "{place} was not searched: {text}");
-        for (what, secret) in &secrets {
-            assert!(secret.len() > 20, "{what} is too short to be looked for");
-            assert!(!text.contains(secret.as_str()), "{what} is in {place}");
-        }
-    }
+    places
 }

@@ -6,10 +6,11 @@ use fencepost_media::{
     Container, Limits, Overrides, Probe, Size, StopSignal, Tools, Workbench, probe,
 };
 use fencepost_protocol::{Code, GatewayFrame};
-use fencepost_tests::Site;
 use fencepost_tests::agent_frames::commit;
+use fencepost_tests::agent_process::AgentProcess;
 use fencepost_tests::buyer::{Buyer, film};
 use fencepost_tests::gateway::CREDIT;
+use fencepost_tests::{Site, TestGateway};
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -51,6 +52,32 @@ impl Bench {
     }
 }
 
+/// A gateway with one real agent and one buyer, and a bench to make and look at files.
+struct Shop {
+    // In the order in which they end.
+    agent: AgentProcess,
+    buyer: Buyer,
+    _gateway: TestGateway,
+    _site: Site,
+    bench: Bench,
+}
+
+impl Shop {
+    async fn open() -> Self {
+        let site = Site::new().await;
+        let gateway = site.gateway().await;
+        let mut agent = site.agent(&gateway.url, "mac").await;
+        agent.start();
+        Self {
+            agent,
+            buyer: site.buyer(&gateway),
+            _gateway: gateway,
+            _site: site,
+            bench: Bench::new().await,
+        }
+    }
+}
+
 /// The inputs of an order, sent.
 async fn sent(buyer: &Buyer, files: &[(&str, &[u8])]) -> Value {
     let mut inputs = json!({});
@@ -85,12 +112,8 @@ fn seconds(job: &Value) -> f64 {
 
 #[tokio::test]
 async fn a_real_agent_stitches_burns_and_assembles_films() {
-    let bench = Bench::new().await;
-    let site = Site::new().await;
-    let gateway = site.gateway().await;
-    let buyer = site.buyer(&gateway);
-    let mut agent = site.agent(&gateway.url, "mac").await;
-    agent.start();
+    let mut shop = Shop::open().await;
+    let (buyer, bench) = (&shop.buyer, &shop.bench);
     let (wide, tall) = (film(2, 128, 72).await, film(2, 64, 96).await);
 
     let clips = [("clip_1", &wide[..]), ("clip_2", &tall[..])];
@@ -102,8 +125,8 @@ async fn a_real_agent_stitches_burns_and_assembles_films() {
             { "input": "clip_2", "start_seconds": 1 },
         ],
     });
-    let inputs = sent(&buyer, &clips).await;
-    let (job, output) = done(&buyer, &order("stitch_export.v1", &params, &inputs)).await;
+    let inputs = sent(buyer, &clips).await;
+    let (job, output) = done(buyer, &order("stitch_export.v1", &params, &inputs)).await;
     assert!((3.8..4.3).contains(&seconds(&job)), "{job}");
     let seen = bench.look(&output).await;
     // As large as the first clip that is shown.
@@ -111,9 +134,9 @@ async fn a_real_agent_stitches_burns_and_assembles_films() {
     assert_eq!(seen.audio.len(), 1);
 
     let files = [("source", &wide[..]), ("captions", CAPTIONS)];
-    let inputs = sent(&buyer, &files).await;
+    let inputs = sent(buyer, &files).await;
     let params = json!({ "encode": { "codec": "h264", "height": 144 }, "position": "top" });
-    let (_, burnt) = done(&buyer, &order("caption_burn.v1", &params, &inputs)).await;
+    let (_, burnt) = done(buyer, &order("caption_burn.v1", &params, &inputs)).await;
     let seen = bench.look(&burnt).await;
     assert_eq!(seen.video[0].displayed, Size::new(256, 144));
     assert_eq!(seen.captions.len(), 0);
@@ -123,46 +146,42 @@ async fn a_real_agent_stitches_burns_and_assembles_films() {
         ("audio", &tall[..]),
         ("captions", CAPTIONS),
     ];
-    let inputs = sent(&buyer, &files).await;
-    let (_, whole) = done(&buyer, &order("assemble.v1", &json!({}), &inputs)).await;
+    let inputs = sent(buyer, &files).await;
+    let (_, whole) = done(buyer, &order("assemble.v1", &json!({}), &inputs)).await;
     let seen = bench.look(&whole).await;
     assert_eq!((seen.video.len(), seen.audio.len()), (1, 1));
     assert_eq!(seen.captions, ["mov_text"]);
     assert_eq!(seen.video[0].displayed, Size::new(128, 72));
-    agent.is_idle().await;
+    shop.agent.is_idle().await;
 }
 
 #[tokio::test]
 async fn a_real_agent_mixes_sounds_and_takes_pictures_which_cost_what_was_said() {
-    let bench = Bench::new().await;
-    let site = Site::new().await;
-    let gateway = site.gateway().await;
-    let buyer = site.buyer(&gateway);
-    let mut agent = site.agent(&gateway.url, "mac").await;
-    agent.start();
+    let mut shop = Shop::open().await;
+    let (buyer, bench) = (&shop.buyer, &shop.bench);
     let tone = bench
         .make("tone.wav", "-f lavfi -i sine=frequency=300:duration=3")
         .await;
     let clip = film(2, 128, 72).await;
 
-    let inputs = sent(&buyer, &[("track_1", &tone), ("track_2", &clip)]).await;
+    let inputs = sent(buyer, &[("track_1", &tone), ("track_2", &clip)]).await;
     let params = json!({ "tracks": [
         { "input": "track_1", "gain_db": -6 },
         { "input": "track_2", "start_seconds": 2 },
     ] });
-    let (job, mix) = done(&buyer, &order("audio_mix.v1", &params, &inputs)).await;
+    let (job, mix) = done(buyer, &order("audio_mix.v1", &params, &inputs)).await;
     assert!((3.9..4.2).contains(&seconds(&job)), "{job}");
     let seen = bench.look(&mix).await;
     assert_eq!((seen.container, seen.video.len()), (Container::Mp4, 0));
     assert_eq!(seen.audio[0].codec, "aac");
 
     let (before, _) = buyer.balance().await;
-    let inputs = sent(&buyer, &[("source", &clip)]).await;
+    let inputs = sent(buyer, &[("source", &clip)]).await;
     let params = json!({ "at_seconds": 1, "width": 64 });
     let still = order("thumbnail.v1", &params, &inputs);
     let (status, quote) = buyer.post("/v1/quotes", &still).await;
     assert_eq!(status, StatusCode::OK, "{quote}");
-    let (job, picture) = done(&buyer, &still).await;
+    let (job, picture) = done(buyer, &still).await;
     assert!(picture.starts_with(&[0xff, 0xd8, 0xff]), "no jpeg");
     assert_eq!(job["output"]["duration_seconds"], json!(0.0));
     let (after, held) = buyer.balance().await;
@@ -171,17 +190,13 @@ async fn a_real_agent_mixes_sounds_and_takes_pictures_which_cost_what_was_said()
         (quote["hold_micros"].as_i64(), held),
         (Some(before - after), 0)
     );
-    agent.is_idle().await;
+    shop.agent.is_idle().await;
 }
 
 #[tokio::test]
 async fn inputs_that_a_service_cannot_use_fail_the_job_by_name_and_cost_nothing() {
-    let bench = Bench::new().await;
-    let site = Site::new().await;
-    let gateway = site.gateway().await;
-    let buyer = site.buyer(&gateway);
-    let mut agent = site.agent(&gateway.url, "mac").await;
-    agent.start();
+    let mut shop = Shop::open().await;
+    let (buyer, bench) = (&shop.buyer, &shop.bench);
     let tone = bench
         .make("tone.wav", "-f lavfi -i sine=frequency=300:duration=1")
         .await;
@@ -228,14 +243,14 @@ async fn inputs_that_a_service_cannot_use_fail_the_job_by_name_and_cost_nothing(
             "at_seconds",
         ),
     ] {
-        let inputs = sent(&buyer, files).await;
-        let failure = failed(&buyer, &order(service, params, &inputs)).await;
+        let inputs = sent(buyer, files).await;
+        let failure = failed(buyer, &order(service, params, &inputs)).await;
         assert_eq!(failure["code"], "input_invalid", "{service}: {failure}");
         let message = failure["message"].as_str().expect("a message");
         assert!(message.contains(word), "{service}: {message}");
     }
     assert_eq!(buyer.balance().await, (CREDIT, 0));
-    agent.is_idle().await;
+    shop.agent.is_idle().await;
 }
 
 #[tokio::test]
