@@ -25,9 +25,11 @@ pub struct PriceConfig {
 /// What a service costs where nothing else is configured: as much as the work it is.
 fn usual(service: ServiceName) -> PriceTerms {
     let (base_micros, per_minute_micros) = match service {
-        // A picture has no length.
-        ServiceName::ThumbnailV1 => (2_000, 0),
+        // A picture has no length, and neither has a list.
+        ServiceName::ThumbnailV1 | ServiceName::RemotionInspectV1 => (2_000, 0),
         ServiceName::AudioMixV1 => (10_000, 5_000),
+        // A browser draws every frame.
+        ServiceName::RemotionRenderV1 => (20_000, 100_000),
         ServiceName::TranscodeV1
         | ServiceName::StitchExportV1
         | ServiceName::CaptionBurnV1

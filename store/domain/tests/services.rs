@@ -202,3 +202,48 @@ fn outputs_are_called_by_what_they_hold() {
         assert!(params.requirements().contains(&Capability::new(service)));
     }
 }
+
+#[test]
+fn a_render_names_a_composition_and_frames_that_follow_each_other() {
+    let service = "remotion.render.v1";
+    let render = |more: Value| {
+        let mut params = json!({"composition": "film", "encode": {"codec": "h264"}});
+        let all = params.as_object_mut().expect("an object");
+        all.extend(more.as_object().expect("an object").clone());
+        params
+    };
+    assert_taken(service, &render(json!({})), &["bundle"]);
+    assert_refused(service, &render(json!({})), &[], "inputs.bundle");
+    let one = json!({"first_frame": 3, "last_frame": 3, "props": {"title": "Hello"}});
+    assert_taken(service, &render(one), &["bundle"]);
+    for (more, field) in [
+        (json!({"composition": ""}), "params.composition"),
+        (
+            json!({"composition": "ä".repeat(101)}),
+            "params.composition",
+        ),
+        (
+            json!({"first_frame": 3, "last_frame": 2}),
+            "params.last_frame",
+        ),
+        (json!({"last_frame": 5_184_001}), "params.last_frame"),
+        (json!({"first_frame": 5_184_001}), "params.first_frame"),
+        (
+            json!({"encode": {"codec": "h264", "height": 301}}),
+            "params.encode.height",
+        ),
+        (json!({"props": []}), "params.props"),
+    ] {
+        assert_refused(service, &render(more), &["bundle"], field);
+    }
+}
+
+#[test]
+fn properties_of_a_composition_have_at_most_64_kib() {
+    for (letters, is_taken) in [(65_536 - 8, true), (65_536 - 7, false)] {
+        // `{"a":""}` are eight bytes.
+        let params = json!({"props": {"a": "x".repeat(letters)}});
+        let found = refused("remotion.inspect.v1", &params, &["bundle"]);
+        assert_eq!(found.is_none(), is_taken, "{letters}: {found:?}");
+    }
+}

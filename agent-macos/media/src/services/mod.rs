@@ -26,7 +26,9 @@ pub(crate) async fn make(task: &Task<'_>) -> Result<Made, MediaFailure> {
         ServiceParams::Assemble(params) => assemble::make(task, params).await,
         ServiceParams::AudioMix(params) => audio_mix::make(task, params).await,
         ServiceParams::Thumbnail(params) => thumbnail::make(task, params).await,
-        ServiceParams::Noop(_) => Err(invalid("this agent does not run that service")),
+        ServiceParams::RemotionInspect(_)
+        | ServiceParams::RemotionRender(_)
+        | ServiceParams::Noop(_) => Err(invalid("this agent does not run that service")),
     }
 }
 
@@ -41,7 +43,9 @@ impl Expectation {
             ServiceParams::Assemble(params) => assemble::promise(params, sources),
             ServiceParams::AudioMix(params) => audio_mix::promise(params, sources),
             ServiceParams::Thumbnail(params) => thumbnail::promise(params, sources),
-            ServiceParams::Noop(_) => return None,
+            ServiceParams::RemotionInspect(_)
+            | ServiceParams::RemotionRender(_)
+            | ServiceParams::Noop(_) => return None,
         };
         Some(Self {
             promise,

@@ -16,8 +16,20 @@ pub struct InputSlot {
     pub name: &'static str,
     /// How many there are of it.
     pub count: InputCount,
+    /// In what form it is given.
+    pub form: InputForm,
     /// What it holds, in a few words for the catalogue.
     pub holds: &'static str,
+}
+
+/// In what form an input is given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InputForm {
+    /// One file, by upload or by address.
+    File,
+    /// Many files: the address of a manifest that lists them, whose SHA-256 the order says. So the
+    /// order fixes every byte of them.
+    Bundle,
 }
 
 /// How many inputs a slot stands for.
@@ -34,20 +46,36 @@ pub enum InputCount {
 impl InputSlot {
     /// One input that must be given.
     pub const fn one(name: &'static str, holds: &'static str) -> Self {
-        let count = InputCount::One;
-        Self { name, count, holds }
+        Self::file(name, InputCount::One, holds)
+    }
+
+    /// One bundle that must be given.
+    pub const fn bundle(name: &'static str, holds: &'static str) -> Self {
+        Self {
+            name,
+            count: InputCount::One,
+            form: InputForm::Bundle,
+            holds,
+        }
     }
 
     /// One input that may be left out.
     pub const fn optional(name: &'static str, holds: &'static str) -> Self {
-        let count = InputCount::Optional;
-        Self { name, count, holds }
+        Self::file(name, InputCount::Optional, holds)
     }
 
     /// One to `most` inputs, whose names are `name` and a number.
     pub const fn family(name: &'static str, most: u8, holds: &'static str) -> Self {
-        let count = InputCount::Family(most);
-        Self { name, count, holds }
+        Self::file(name, InputCount::Family(most), holds)
+    }
+
+    const fn file(name: &'static str, count: InputCount, holds: &'static str) -> Self {
+        Self {
+            name,
+            count,
+            form: InputForm::File,
+            holds,
+        }
     }
 
     /// The fewest inputs of this slot.

@@ -12,6 +12,7 @@ mod inputs;
 mod noop;
 mod parts;
 mod read;
+mod remotion;
 pub mod stitch_export;
 pub mod thumbnail;
 pub mod transcode;
@@ -28,9 +29,10 @@ pub use assemble::AssembleParams;
 pub use audio_mix::AudioMixParams;
 pub use capability::Capability;
 pub use caption_burn::CaptionBurnParams;
-pub use inputs::{InputCount, InputSlot};
+pub use inputs::{InputCount, InputForm, InputSlot};
 pub use noop::NoopParams;
 pub use parts::Part;
+pub use remotion::{RemotionInspectParams, RemotionRenderParams};
 pub use stitch_export::StitchExportParams;
 pub use thumbnail::ThumbnailParams;
 pub use transcode::TranscodeParams;
@@ -56,6 +58,12 @@ pub enum ServiceName {
     /// Take one picture out of a video.
     #[serde(rename = "thumbnail.v1")]
     ThumbnailV1,
+    /// List the compositions of a Remotion bundle.
+    #[serde(rename = "remotion.inspect.v1")]
+    RemotionInspectV1,
+    /// Render a composition of a Remotion bundle.
+    #[serde(rename = "remotion.render.v1")]
+    RemotionRenderV1,
     /// Does nothing, to measure everything around the work. Offered only where a configuration
     /// says so.
     #[serde(rename = "noop.v1")]
@@ -77,6 +85,10 @@ pub enum ServiceParams {
     AudioMix(AudioMixParams),
     /// For [`ServiceName::ThumbnailV1`].
     Thumbnail(ThumbnailParams),
+    /// For [`ServiceName::RemotionInspectV1`].
+    RemotionInspect(RemotionInspectParams),
+    /// For [`ServiceName::RemotionRenderV1`].
+    RemotionRender(RemotionRenderParams),
     /// For [`ServiceName::NoopV1`].
     Noop(NoopParams),
 }
@@ -119,6 +131,8 @@ macro_rules! of_service {
             ServiceName::AssembleV1 => of_service!(@ AssembleParams, $params => $expression),
             ServiceName::AudioMixV1 => of_service!(@ AudioMixParams, $params => $expression),
             ServiceName::ThumbnailV1 => of_service!(@ ThumbnailParams, $params => $expression),
+            ServiceName::RemotionInspectV1 => of_service!(@ RemotionInspectParams, $params => $expression),
+            ServiceName::RemotionRenderV1 => of_service!(@ RemotionRenderParams, $params => $expression),
             ServiceName::NoopV1 => of_service!(@ NoopParams, $params => $expression),
         }
     };
@@ -138,6 +152,8 @@ macro_rules! of_params {
             ServiceParams::Assemble($inner) => $expression,
             ServiceParams::AudioMix($inner) => $expression,
             ServiceParams::Thumbnail($inner) => $expression,
+            ServiceParams::RemotionInspect($inner) => $expression,
+            ServiceParams::RemotionRender($inner) => $expression,
             ServiceParams::Noop($inner) => $expression,
         }
     };
@@ -145,13 +161,15 @@ macro_rules! of_params {
 
 impl ServiceName {
     /// Every service there is.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::TranscodeV1,
         Self::StitchExportV1,
         Self::CaptionBurnV1,
         Self::AssembleV1,
         Self::AudioMixV1,
         Self::ThumbnailV1,
+        Self::RemotionInspectV1,
+        Self::RemotionRenderV1,
         Self::NoopV1,
     ];
 
@@ -164,6 +182,8 @@ impl ServiceName {
             Self::AssembleV1 => "assemble.v1",
             Self::AudioMixV1 => "audio_mix.v1",
             Self::ThumbnailV1 => "thumbnail.v1",
+            Self::RemotionInspectV1 => "remotion.inspect.v1",
+            Self::RemotionRenderV1 => "remotion.render.v1",
             Self::NoopV1 => "noop.v1",
         }
     }
@@ -214,6 +234,8 @@ impl ServiceParams {
             ServiceName::AssembleV1 => read(params).map(Self::Assemble),
             ServiceName::AudioMixV1 => read(params).map(Self::AudioMix),
             ServiceName::ThumbnailV1 => read(params).map(Self::Thumbnail),
+            ServiceName::RemotionInspectV1 => read(params).map(Self::RemotionInspect),
+            ServiceName::RemotionRenderV1 => read(params).map(Self::RemotionRender),
             ServiceName::NoopV1 => read(params).map(Self::Noop),
         }
     }
@@ -227,6 +249,8 @@ impl ServiceParams {
             Self::Assemble(_) => ServiceName::AssembleV1,
             Self::AudioMix(_) => ServiceName::AudioMixV1,
             Self::Thumbnail(_) => ServiceName::ThumbnailV1,
+            Self::RemotionInspect(_) => ServiceName::RemotionInspectV1,
+            Self::RemotionRender(_) => ServiceName::RemotionRenderV1,
             Self::Noop(_) => ServiceName::NoopV1,
         }
     }
