@@ -1,8 +1,8 @@
 //! Clips made with FFmpeg itself, for tests and for the demo: nothing to download, nothing to
-//! license.
+//! license. And where the tests find Remotion, which has to be downloaded.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::child::{self, ChildLimits, ChildSpec, Stdout};
@@ -90,4 +90,38 @@ pub async fn ffmpeg(tools: &Tools, args: &[&str], file: &Path) -> Result<(), Med
         .await
         .map_err(|error| not_started("ffmpeg", &error))?;
     require_success("making a clip", &finished, folder)
+}
+
+/// Where a provider would have installed Remotion's renderer (what `--remotion` takes): an absolute
+/// path, in whose `node_modules` it is.
+///
+/// # Panics
+///
+/// Where `.ci/prepare-remotion` has not been run: a test of Remotion cannot do without.
+pub fn remotion_folder() -> PathBuf {
+    prepared("renderer")
+}
+
+/// A bundle as a buyer would send it, with the compositions of `tests/remotion/README.md`: the
+/// absolute path of its folder.
+///
+/// # Panics
+///
+/// Where `.ci/prepare-remotion` has not been run: a test of Remotion cannot do without.
+pub fn remotion_bundle() -> PathBuf {
+    prepared("bundle")
+}
+
+/// What the script has finished in the workspace's `target`, which is its place whatever
+/// `CARGO_TARGET_DIR` says. It writes the note last, after the folder.
+fn prepared(what: &str) -> PathBuf {
+    let place = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/remotion");
+    let note = place.join(format!("{what}.ready"));
+    assert!(
+        note.exists(),
+        "there is no {}: run .ci/prepare-remotion, which needs the network",
+        note.display()
+    );
+    let place = place.join(what).canonicalize();
+    place.unwrap_or_else(|error| panic!("target/remotion/{what}: {error}"))
 }
