@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 use fencepost_domain::duration::LeaseDuration;
 use fencepost_egress::AllowList;
-use fencepost_media::Overrides;
+use fencepost_media::{Overrides, RemotionOverrides};
 use tokio::runtime::Handle;
 
 use crate::address::Gateway;
@@ -90,6 +90,20 @@ struct RunArgs {
     /// Use this ffprobe [default: the one beside ffmpeg]
     #[arg(long, value_name = "PATH")]
     ffprobe: Option<PathBuf>,
+    /// Also render Remotion bundles, with the @remotion/renderer of this folder's node_modules [default:
+    /// none are rendered]
+    ///
+    /// A bundle is a buyer's program. It runs in a browser without network, behind a wall of the
+    /// operating system. Remotion itself is not free for companies of more than three people:
+    /// https://remotion.dev/license
+    #[arg(long, value_name = "DIR")]
+    remotion: Option<PathBuf>,
+    /// Use this node for Remotion [default: the one in PATH or in the usual places]
+    #[arg(long, value_name = "PATH", requires = "remotion")]
+    node: Option<PathBuf>,
+    /// Use this browser for Remotion [default: the one that Remotion has fetched, Chrome or Chromium]
+    #[arg(long, value_name = "PATH", requires = "remotion")]
+    browser: Option<PathBuf>,
     /// How long to keep the log of a run that failed; 0 keeps nothing
     #[arg(long, value_name = "TIME", default_value = "15m", value_parser = parse_retention)]
     retain_failed_for: Retention,
@@ -160,6 +174,11 @@ async fn run(args: RunArgs, workers: Handle) -> Result<(), Failure> {
         tools: Overrides {
             ffmpeg: args.ffmpeg,
             ffprobe: args.ffprobe,
+            remotion: args.remotion.map(|folder| RemotionOverrides {
+                folder,
+                node: args.node,
+                browser: args.browser,
+            }),
         },
         retain_failed_for: args.retain_failed_for.0,
         egress_allow: AllowList::parse(args.egress_allow_cidrs.iter().map(String::as_str))?,

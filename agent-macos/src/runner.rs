@@ -22,8 +22,8 @@ pub struct Runner {
 }
 
 impl Runner {
-    /// Finds FFmpeg and tries it in `folder`, which takes a few seconds. From then on its children
-    /// are entered in `roster`.
+    /// Finds FFmpeg, and what renders Remotion bundles if that was asked for, and tries them in
+    /// `folder`, which takes a few seconds. From then on their children are entered in `roster`.
     pub async fn prove(
         overrides: &Overrides,
         folder: &Path,
@@ -45,6 +45,15 @@ impl Runner {
             isolation = tools.isolation.describe(),
             "FFmpeg found and tried"
         );
+        if let Some(remotion) = &tools.remotion {
+            tracing::info!(
+                renderer = remotion.version,
+                node = %remotion.node.display(),
+                browser = %remotion.browser.display(),
+                wall = remotion.wall.describe(),
+                "Remotion found and tried"
+            );
+        }
         Ok(Self { tools, proven })
     }
 

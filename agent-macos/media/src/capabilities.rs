@@ -3,6 +3,7 @@
 //! An encoder that FFmpeg lists may still refuse to open: no media engine, no permission, a build
 //! without the library. So each one writes a second of a test picture.
 
+mod remotion;
 mod services;
 
 use std::collections::BTreeSet;
@@ -47,7 +48,8 @@ pub async fn capabilities(bench: &Workbench) -> BTreeSet<Capability> {
         proven.contains(&Capability::new(word))
     };
     if let Some(codec) = CODECS.into_iter().find(software) {
-        let words = services::proven(bench, codec.as_str(), &proven).await;
+        let mut words = services::proven(bench, codec.as_str(), &proven).await;
+        words.extend(remotion::proven(bench, codec.as_str(), &proven).await);
         proven.extend(words);
     }
     proven

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use crate::args::Args;
-use crate::judge::{Promise, judge, tolerance};
+use crate::judge::{Promise, compositions, judge, tolerance};
 use crate::probe::{probe, probe_picture};
 use crate::progress::{Meter, OnProgress, Stage};
 use crate::work::ffmpeg;
@@ -23,19 +23,17 @@ pub async fn check_output(
     if metadata.len() == 0 {
         return Err(Rejection::Empty.into());
     }
+    let Some(streams) = streams_of(&expectation.promise) else {
+        return compositions::check(file).await;
+    };
     let found = match expectation.promise {
-        Promise::Video(_) | Promise::Sound(_) => probe(bench, file).await,
         Promise::Picture(_) => probe_picture(bench, file).await,
+        _ => probe(bench, file).await,
     }
     .map_err(|failure| CheckFailure::sort(failure, Rejection::NotMedia))?;
     let mut checked = judge(&found, expectation)?;
     let stated = checked.duration_seconds;
     let mut meter = Meter::new(Stage::Checking, Some(stated), on_progress);
-    let streams = match expectation.promise {
-        Promise::Video(_) => "-map 0:v:0 -map 0:a:0?",
-        Promise::Sound(_) => "-map 0:a:0",
-        Promise::Picture(_) => "-map 0:v:0",
-    };
     decode(bench, (file, found.container), streams, &mut meter).await?;
     if checked.size.is_some() && meter.frames == 0 {
         return Err(Rejection::Undecodable("it holds no picture".to_owned()).into());
@@ -57,6 +55,16 @@ pub async fn check_output(
     }
     checked.duration_seconds = stated.max(meter.media_seconds);
     Ok(checked)
+}
+
+/// What is decoded of it; nothing of what is no media.
+fn streams_of(promise: &Promise) -> Option<&'static str> {
+    match promise {
+        Promise::Video(_) => Some("-map 0:v:0 -map 0:a:0?"),
+        Promise::Sound(_) => Some("-map 0:a:0"),
+        Promise::Picture(_) => Some("-map 0:v:0"),
+        Promise::Compositions => None,
+    }
 }
 
 async fn decode(

@@ -58,12 +58,29 @@ pub struct ChildSpec<'a> {
 pub struct ChildLimits {
     /// The longest it may run.
     pub run_time: Duration,
+    /// The longest until its output shows progress for the first time; none if that is like later.
+    pub start: Option<Duration>,
     /// The longest it may go without its output showing progress; none if it shows none.
     pub no_progress: Option<Duration>,
     /// The largest file it may write, in bytes (Linux only).
     pub file_bytes: Option<u64>,
     /// The most private memory it may use, in bytes (Linux only).
     pub memory_bytes: Option<u64>,
+}
+
+impl ChildLimits {
+    /// The limit that is reached by a child that has run for so long and stood still for so long, and
+    /// has moved before or not.
+    fn hit_after(&self, ran: Duration, stood: Duration, has_moved: bool) -> Option<LimitKind> {
+        let (longest, kind) = match self.start {
+            Some(start) if !has_moved => (Some(start), LimitKind::Start),
+            Some(_) | None => (self.no_progress, LimitKind::NoProgress),
+        };
+        if ran >= self.run_time {
+            return Some(LimitKind::RunTime);
+        }
+        longest.filter(|&longest| stood >= longest).map(|_| kind)
+    }
 }
 
 /// What becomes of the child's stdout.
@@ -94,6 +111,8 @@ pub enum Ended {
 pub enum LimitKind {
     /// [`ChildLimits::run_time`], or the processor time that belongs to it.
     RunTime,
+    /// [`ChildLimits::start`].
+    Start,
     /// [`ChildLimits::no_progress`].
     NoProgress,
     /// [`ChildLimits::file_bytes`].
@@ -237,11 +256,7 @@ async fn supervise(
                 if moved != last_move {
                     (last_move, stood) = (moved, Duration::ZERO);
                 }
-                let kind = if ran >= limits.run_time {
-                    LimitKind::RunTime
-                } else if limits.no_progress.is_some_and(|longest| stood >= longest) {
-                    LimitKind::NoProgress
-                } else {
+                let Some(kind) = limits.hit_after(ran, stood, last_move > 0) else {
                     continue;
                 };
                 end(child, group).await;

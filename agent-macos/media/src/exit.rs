@@ -66,7 +66,7 @@ pub(crate) fn require_success(
             FailureCode::RuntimeExceeded,
             format!("{what} took longer than allowed"),
         ),
-        Ended::LimitHit(LimitKind::NoProgress) => {
+        Ended::LimitHit(LimitKind::Start | LimitKind::NoProgress) => {
             (FailureCode::Stalled, format!("{what} made no progress"))
         }
         Ended::LimitHit(LimitKind::FileSize) => (

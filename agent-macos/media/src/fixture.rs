@@ -79,6 +79,7 @@ pub async fn ffmpeg(tools: &Tools, args: &[&str], file: &Path) -> Result<(), Med
         folder,
         limits: ChildLimits {
             run_time: Duration::from_mins(2),
+            start: None,
             no_progress: None,
             file_bytes: None,
             memory_bytes: None,

@@ -118,6 +118,6 @@ impl Isolation {
     }
 }
 
-fn first_file(paths: &[&str]) -> Option<PathBuf> {
+pub(crate) fn first_file(paths: &[&str]) -> Option<PathBuf> {
     paths.iter().map(PathBuf::from).find(|path| path.is_file())
 }

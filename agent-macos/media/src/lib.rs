@@ -33,6 +33,7 @@ mod picture;
 mod probe;
 mod processes;
 mod progress;
+mod remotion;
 mod report;
 mod roster;
 #[cfg(test)]
@@ -58,6 +59,7 @@ pub use judge::{
 pub use limits::Limits;
 pub use probe::{AudioStream, Probe, Sources, VideoStream, probe};
 pub use progress::{OnProgress, Progress, Stage};
+pub use remotion::{Remotion, RemotionOverrides, Wall};
 pub use roster::Roster;
 pub use size::Size;
 pub use sniff::Container;

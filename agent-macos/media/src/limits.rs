@@ -12,6 +12,11 @@ pub struct Limits {
     pub run_time: Duration,
     /// The longest that encoding or checking may stand still.
     pub no_progress: Duration,
+    /// The longest that a browser may take until it is open.
+    pub browser_start: Duration,
+    /// The longest that a browser may take for one frame, and for anything else between two signs
+    /// of life.
+    pub frame: Duration,
     /// The longest that ffprobe may take: reading a header is a matter of milliseconds.
     pub probe_time: Duration,
     /// The largest file that a child may write, in bytes (Linux only).
@@ -25,6 +30,8 @@ impl Default for Limits {
         Self {
             run_time: Duration::from_hours(6),
             no_progress: Duration::from_mins(2),
+            browser_start: Duration::from_mins(1),
+            frame: Duration::from_mins(1),
             probe_time: Duration::from_secs(20),
             file_bytes: 64 * GIB,
             memory_bytes: 8 * GIB,

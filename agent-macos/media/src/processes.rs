@@ -5,6 +5,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -48,6 +49,47 @@ pub(crate) fn folder_of(pid: i32) -> Option<PathBuf> {
     })
 }
 
+/// Begins the variable of the environment that marks all processes of one piece of work; the path of
+/// its folder ends it.
+pub(crate) const MARK: &str = "FENCEPOST_WORK=";
+
+/// The processes that were started with the mark of this folder, as far as we may know: those of other
+/// users keep their environment to themselves.
+pub(crate) fn marked_with(folder: &Path) -> io::Result<Vec<i32>> {
+    let mut mark = MARK.as_bytes().to_vec();
+    mark.extend(folder.as_os_str().as_bytes());
+    if !cfg!(target_os = "linux") {
+        let listed = ps(&["-ax", "-E", "-ww", "-o", "pid=,stat=,command="])?;
+        return Ok(marked_in(&listed, &mark));
+    }
+    let names =
+        fs::read_dir("/proc")?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let marked = names.filter_map(|name| {
+        let pid = name.parse().ok()?;
+        let environment = fs::read(Path::new("/proc").join(name).join("environ")).ok()?;
+        let mut variables = environment.split(|byte| *byte == 0);
+        variables.any(|variable| variable == mark).then_some(pid)
+    });
+    Ok(marked.collect())
+}
+
+/// The processes in what `ps` lists, each with its environment behind its command, that have a mark.
+fn marked_in(listed: &[u8], mark: &[u8]) -> Vec<i32> {
+    let lines = listed.split(|byte| *byte == b'\n');
+    let marked = lines.filter_map(|line| {
+        let text = String::from_utf8_lossy(line);
+        let mut words = text.split_whitespace();
+        let pid = words.next()?.parse().ok()?;
+        let is_zombie = words.next()?.starts_with('Z');
+        let starts = line.windows(mark.len()).enumerate();
+        // A whole variable: not the folder of another name that begins alike.
+        let mut ends = starts.filter_map(|(at, part)| (part == mark).then_some(at + mark.len()));
+        let has_mark = ends.any(|end| line.get(end).is_none_or(|&byte| byte == b' '));
+        (has_mark && !is_zombie).then_some(pid)
+    });
+    marked.collect()
+}
+
 fn from_proc() -> io::Result<Vec<Process>> {
     let names =
         fs::read_dir("/proc")?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
@@ -85,15 +127,20 @@ fn from_ps() -> io::Result<Vec<Process>> {
 
 /// `ps` where there is no `/proc`. Its start times are kept by the kernel, not computed anew.
 fn ask_ps(which: &[&str]) -> io::Result<Vec<Process>> {
+    let how = ["-ww", "-o", "pid=,pgid=,stat=,lstart=,command="];
+    let listed = ps(&[which, &how].concat())?;
+    let text = String::from_utf8_lossy(&listed);
+    Ok(text.lines().filter_map(read_ps_line).collect())
+}
+
+fn ps(args: &[&str]) -> io::Result<Vec<u8>> {
     let output = Command::new("/bin/ps")
-        .args(which)
-        .args(["-ww", "-o", "pid=,pgid=,stat=,lstart=,command="])
+        .args(args)
         .env_clear()
         .stdin(Stdio::null())
         .stderr(Stdio::null())
         .output()?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    Ok(text.lines().filter_map(read_ps_line).collect())
+    Ok(output.stdout)
 }
 
 fn read_ps_line(line: &str) -> Option<Process> {
@@ -141,6 +188,33 @@ mod tests {
         let found = find(own()).unwrap();
         assert_eq!((by_ps.group, &by_ps.command), (found.group, &found.command));
         assert_eq!(by_ps.started.split(' ').count(), 5, "{}", by_ps.started);
+    }
+
+    #[test]
+    fn processes_are_found_by_the_whole_mark_in_their_environment() {
+        let start = |folder: &str| {
+            let mark = MARK.trim_end_matches('=');
+            let sleep = Command::new("/bin/sleep")
+                .arg("1000")
+                .env(mark, folder)
+                .spawn();
+            sleep.unwrap()
+        };
+        let (mut ours, mut other) = (start("/work/a b"), start("/work/a b2"));
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(5);
+        let ids = |child: &std::process::Child| vec![i32::try_from(child.id()).unwrap()];
+        // Between fork and exec it has our own environment.
+        while marked_with(Path::new("/work/a b")).unwrap() != ids(&ours) {
+            assert!(std::time::Instant::now() < deadline, "it was to be found");
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        // The same by ps, which shows environments under another name here.
+        let listed = ps(&["axeww", "-o", "pid=,stat=,command="]).unwrap();
+        assert_eq!(marked_in(&listed, b"FENCEPOST_WORK=/work/a b"), ids(&ours));
+        for child in [&mut ours, &mut other] {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
     }
 
     #[test]

@@ -206,6 +206,16 @@ impl Entry {
 
     /// Process groups, and processes of groups whose leader is gone, that are surely ours.
     fn remains(&self, running: &[Process]) -> (Vec<i32>, Vec<i32>) {
+        let (groups, mut single) = self.of_the_group(running);
+        // What left the group took the mark of the work along.
+        match processes::marked_with(&self.folder) {
+            Ok(marked) => single.extend(marked),
+            Err(error) => tracing::error!(%error, "marked processes cannot be looked for"),
+        }
+        (groups, single)
+    }
+
+    fn of_the_group(&self, running: &[Process]) -> (Vec<i32>, Vec<i32>) {
         let Some(process) = &self.process else {
             return (self.started_unnoted(running), Vec::new());
         };

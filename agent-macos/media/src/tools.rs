@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use crate::child::{self, ChildLimits, ChildSpec, Stdout};
 use crate::exit::{not_started, require_success};
-use crate::{FailureCode, Isolation, MediaFailure, Roster, StopSignal};
+use crate::{
+    FailureCode, Isolation, MediaFailure, Remotion, RemotionOverrides, Roster, StopSignal,
+};
 
 /// Homebrew's own `ffmpeg` cannot draw captions; its `ffmpeg-full` can, and lives in a folder that no
 /// PATH names. Who has installed that wants it.
@@ -33,6 +35,8 @@ pub struct Overrides {
     pub ffmpeg: Option<PathBuf>,
     /// Path of `ffprobe`.
     pub ffprobe: Option<PathBuf>,
+    /// What renders Remotion bundles, which are run only where somebody asked for that.
+    pub remotion: Option<RemotionOverrides>,
 }
 
 /// The FFmpeg of this machine.
@@ -49,13 +53,15 @@ pub struct Tools {
     /// Where running children are entered, for programs that may be killed while others must not
     /// inherit their encoders; none unless set.
     pub roster: Option<Roster>,
+    /// What renders Remotion bundles; none unless asked for.
+    pub remotion: Option<Remotion>,
     /// Whether it can turn HDR pictures into ordinary ones (filters `zscale` and `tonemap`).
     pub tone_maps: bool,
 }
 
 impl Tools {
-    /// Finds both programs and starts `ffmpeg` once. `device_fault` if one is missing, not
-    /// executable or older than 5.1; the message says what to install.
+    /// Finds the programs and starts `ffmpeg` once. `device_fault` if one is missing, not executable
+    /// or older than 5.1; the message says what to install.
     pub async fn find(overrides: &Overrides) -> Result<Self, MediaFailure> {
         let folders = search_folders();
         let ffmpeg = locate("ffmpeg", overrides.ffmpeg.as_deref(), &folders)?;
@@ -82,12 +88,17 @@ impl Tools {
             version,
             isolation,
             roster: None,
+            remotion: overrides
+                .remotion
+                .as_ref()
+                .map(Remotion::find)
+                .transpose()?,
             tone_maps,
         })
     }
 }
 
-fn search_folders() -> Vec<PathBuf> {
+pub(crate) fn search_folders() -> Vec<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let in_path = std::env::split_paths(&path).filter(|folder| folder.is_absolute());
     let [full, usual] = [FULL_FOLDERS, USUAL_FOLDERS].map(|list| list.iter().map(PathBuf::from));
@@ -115,7 +126,7 @@ fn locate(name: &str, named: Option<&Path>, folders: &[PathBuf]) -> Result<PathB
         })
 }
 
-fn is_program(path: &Path) -> bool {
+pub(crate) fn is_program(path: &Path) -> bool {
     path.metadata()
         .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
@@ -127,6 +138,7 @@ async fn ask(ffmpeg: &Path, args: &[&str]) -> Result<String, MediaFailure> {
         folder: Path::new("/"),
         limits: ChildLimits {
             run_time: ANSWER_TIME,
+            start: None,
             no_progress: None,
             file_bytes: None,
             memory_bytes: None,

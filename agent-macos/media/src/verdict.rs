@@ -5,8 +5,8 @@ use crate::{Container, FailureCode, MediaFailure, Size};
 /// An output that is what was promised.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Checked {
-    /// Its container.
-    pub container: Container,
+    /// Its container; none of a list.
+    pub container: Option<Container>,
     /// Size of its picture as shown, if it has one.
     pub size: Option<Size>,
     /// Average frames per second.
@@ -28,6 +28,9 @@ pub enum Rejection {
     /// Not a media file, or one that cannot be read.
     #[error("the file is no readable media file: {0}")]
     NotMedia(String),
+    /// Not a list of compositions.
+    #[error("the file is no list of compositions: {0}")]
+    NotCompositions(String),
     /// Another container.
     #[error("the container is {found}, not {wanted}")]
     Container {

@@ -232,6 +232,7 @@ fn whose_fault(failure: CheckFailure, copied: bool) -> MediaFailure {
                 Rejection::Undecodable(_) if copied => FailureCode::InputInvalid,
                 Rejection::Empty
                 | Rejection::NotMedia(_)
+                | Rejection::NotCompositions(_)
                 | Rejection::Container { .. }
                 | Rejection::Streams(_)
                 | Rejection::Codec { .. }

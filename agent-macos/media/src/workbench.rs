@@ -32,6 +32,7 @@ impl Workbench {
     pub(crate) fn work_limits(&self) -> ChildLimits {
         ChildLimits {
             run_time: self.limits.run_time,
+            start: None,
             no_progress: Some(self.limits.no_progress),
             file_bytes: Some(self.limits.file_bytes),
             memory_bytes: Some(self.limits.memory_bytes),

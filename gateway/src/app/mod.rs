@@ -213,6 +213,8 @@ async fn find_tools(config: &VerifierConfig) -> Option<Tools> {
     let overrides = Overrides {
         ffmpeg: config.ffmpeg.clone(),
         ffprobe: config.ffprobe.clone(),
+        // A verifier looks at films, it draws none.
+        remotion: None,
     };
     match Tools::find(&overrides).await {
         Ok(tools) => Some(tools),

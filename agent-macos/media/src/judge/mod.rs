@@ -1,5 +1,6 @@
 //! Compares what a file says about itself with what was promised. Pure rules; decoding comes after.
 
+pub(crate) mod compositions;
 mod picture;
 mod sound;
 mod video;
@@ -33,6 +34,8 @@ pub enum Promise {
     Sound(SoundPromise),
     /// One still picture.
     Picture(PicturePromise),
+    /// A list of compositions, as JSON.
+    Compositions,
 }
 
 /// How long an output has to be.
@@ -61,6 +64,7 @@ pub(crate) fn judge(found: &Probe, expectation: &Expectation) -> Result<Checked,
         Promise::Video(promise) => video::judge(found, promise, expectation.max_output_seconds),
         Promise::Sound(promise) => sound::judge(found, promise, expectation.max_output_seconds),
         Promise::Picture(promise) => picture::judge(found, promise),
+        Promise::Compositions => Err(Rejection::NotCompositions("it is a media file".to_owned())),
     }
 }
 

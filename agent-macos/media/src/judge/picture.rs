@@ -41,7 +41,7 @@ pub(super) fn judge(found: &Probe, promise: &PicturePromise) -> Result<Checked, 
         });
     }
     Ok(Checked {
-        container: found.container,
+        container: Some(found.container),
         size: Some(size),
         fps: None,
         // A picture lasts no time, whatever a demuxer makes of it.

@@ -37,7 +37,7 @@ pub(super) fn judge(
         )));
     }
     Ok(Checked {
-        container: found.container,
+        container: Some(found.container),
         size: None,
         fps: None,
         duration_seconds: judge_length(found, promise.length, (None, most))?,

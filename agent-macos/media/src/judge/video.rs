@@ -56,7 +56,7 @@ pub(super) fn judge(
         });
     }
     Ok(Checked {
-        container: found.container,
+        container: Some(found.container),
         size: Some(video.displayed),
         fps: video.fps,
         duration_seconds,

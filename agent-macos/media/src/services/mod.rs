@@ -4,6 +4,7 @@ mod assemble;
 mod audio_mix;
 mod caption_burn;
 mod measure;
+pub(crate) mod remotion;
 mod stitch_export;
 mod thumbnail;
 mod transcode;
@@ -11,6 +12,7 @@ mod transcode;
 use fencepost_domain::service::ServiceParams;
 use fencepost_domain::service::transcode::{Hardware, VideoCodec};
 
+use crate::judge::Promise;
 use crate::work::{Made, Task, invalid};
 use crate::{Encoder, Expectation, FailureCode, MediaFailure, Probe, Sources};
 
@@ -26,9 +28,9 @@ pub(crate) async fn make(task: &Task<'_>) -> Result<Made, MediaFailure> {
         ServiceParams::Assemble(params) => assemble::make(task, params).await,
         ServiceParams::AudioMix(params) => audio_mix::make(task, params).await,
         ServiceParams::Thumbnail(params) => thumbnail::make(task, params).await,
-        ServiceParams::RemotionInspect(_)
-        | ServiceParams::RemotionRender(_)
-        | ServiceParams::Noop(_) => Err(invalid("this agent does not run that service")),
+        ServiceParams::RemotionInspect(params) => remotion::inspect(task, params).await,
+        ServiceParams::RemotionRender(params) => remotion::render(task, params).await,
+        ServiceParams::Noop(_) => Err(invalid("this agent does not run that service")),
     }
 }
 
@@ -43,9 +45,9 @@ impl Expectation {
             ServiceParams::Assemble(params) => assemble::promise(params, sources),
             ServiceParams::AudioMix(params) => audio_mix::promise(params, sources),
             ServiceParams::Thumbnail(params) => thumbnail::promise(params, sources),
-            ServiceParams::RemotionInspect(_)
-            | ServiceParams::RemotionRender(_)
-            | ServiceParams::Noop(_) => return None,
+            ServiceParams::RemotionInspect(_) => Promise::Compositions,
+            ServiceParams::RemotionRender(params) => transcode::promise(&params.encode, sources),
+            ServiceParams::Noop(_) => return None,
         };
         Some(Self {
             promise,
@@ -55,7 +57,7 @@ impl Expectation {
 }
 
 /// Refuses, before anything is decoded, work whose output would be longer than what was sold.
-fn require_affordable(length: Option<f64>, most: u32) -> Result<(), MediaFailure> {
+pub(crate) fn require_affordable(length: Option<f64>, most: u32) -> Result<(), MediaFailure> {
     let most = f64::from(most);
     match length {
         Some(length) if length > most + LENGTH_SLACK_SECONDS / 2.0 => Err(invalid(format!(

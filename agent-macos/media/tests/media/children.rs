@@ -11,6 +11,7 @@ use crate::kit::{is_reaped, is_running, pid_in, soon, tools};
 
 const LIMITS: ChildLimits = ChildLimits {
     run_time: Duration::from_secs(20),
+    start: None,
     no_progress: None,
     file_bytes: None,
     memory_bytes: None,

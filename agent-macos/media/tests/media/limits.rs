@@ -205,6 +205,7 @@ async fn tools_that_are_missing_or_no_ffmpeg_are_told_apart_from_good_ones() {
     let with = |ffmpeg: &Path| Overrides {
         ffmpeg: Some(ffmpeg.to_owned()),
         ffprobe: None,
+        remotion: None,
     };
     let missing = Tools::find(&with(Path::new("/nonexistent/ffmpeg"))).await;
     assert_eq!(code(missing), FailureCode::DeviceFault);

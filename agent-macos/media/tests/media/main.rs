@@ -13,6 +13,8 @@ mod leaks;
 mod limits;
 mod mix_shapes;
 mod mixes;
+mod remotion;
+mod remotion_limits;
 mod shapes;
 mod stitch_colours;
 mod stitch_seeks;

@@ -151,7 +151,7 @@ async fn a_picture_has_no_length_and_may_come_from_a_film_longer_than_was_sold()
     let output = run(&kit.bench, &job, &|_| ()).await.unwrap();
     assert!(output.checked.duration_seconds.abs() < f64::EPSILON);
     assert_eq!((output.checked.frames, output.encoder), (1, None));
-    assert_eq!(output.checked.container, Container::Jpeg);
+    assert_eq!(output.checked.container, Some(Container::Jpeg));
     assert_eq!(kit.work_files(), [output.file]);
 }
 

@@ -32,7 +32,7 @@ pub use caption_burn::CaptionBurnParams;
 pub use inputs::{InputCount, InputForm, InputSlot};
 pub use noop::NoopParams;
 pub use parts::Part;
-pub use remotion::{RemotionInspectParams, RemotionRenderParams};
+pub use remotion::{Composition, Compositions, RemotionInspectParams, RemotionRenderParams};
 pub use stitch_export::StitchExportParams;
 pub use thumbnail::ThumbnailParams;
 pub use transcode::TranscodeParams;

@@ -57,6 +57,42 @@ pub struct RemotionRenderParams {
     pub encode: TranscodeParams,
 }
 
+/// What `remotion.inspect.v1` answers with: the output, as JSON.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Compositions {
+    /// Version of Remotion's renderer on the device; a bundle should be of the same one.
+    pub renderer_version: String,
+    /// The compositions in the bundle's order, for the properties of the order.
+    pub compositions: Vec<Composition>,
+}
+
+/// A film that a bundle can show.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Composition {
+    /// Its name in the bundle.
+    pub id: String,
+    /// Width in pixels.
+    pub width: u32,
+    /// Height in pixels.
+    pub height: u32,
+    /// Frames per second.
+    pub fps: f64,
+    /// Its length in frames.
+    pub duration_in_frames: u32,
+    /// The properties that it has if the order gives none.
+    #[serde(default)]
+    pub default_props: Map<String, Value>,
+}
+
+impl Composition {
+    /// How long so many of its frames last, in seconds.
+    pub fn seconds_of(&self, frames: u32) -> f64 {
+        f64::from(frames) / self.fps
+    }
+}
+
 impl Definition for RemotionInspectParams {
     const SUMMARY: &'static str = "List what compositions a Remotion bundle has, as JSON.";
     const INPUTS: &'static [InputSlot] = &[BUNDLE];

@@ -1,0 +1,214 @@
+//! Finds what renders bundles: Node, Remotion's renderer, a browser, and a wall around them.
+
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::{Remotion, RemotionOverrides, Wall};
+use crate::tools::{is_program, search_folders};
+use crate::{FailureCode, MediaFailure};
+
+/// Where browsers are that no PATH names.
+const BROWSERS: &[&str] = &[
+    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
+    "/Applications/Chromium.app/Contents/MacOS/Chromium",
+    "/usr/bin/chromium",
+    "/usr/bin/chromium-browser",
+    "/usr/bin/google-chrome",
+];
+/// Where `npx remotion browser ensure` puts one, within the folder of the packages.
+const FETCHED: &str = "node_modules/.remotion/chrome-headless-shell";
+const PACKAGE: &str = "node_modules/@remotion/renderer/package.json";
+
+impl Remotion {
+    /// Finds everything. `device_fault` if something is missing; the message says
+    /// what to do.
+    pub fn find(overrides: &RemotionOverrides) -> Result<Self, MediaFailure> {
+        let packages = overrides.folder.canonicalize().map_err(|error| {
+            let folder = overrides.folder.display();
+            fault(format!("the folder for Remotion, {folder}: {error}"))
+        })?;
+        Ok(Self {
+            node: node(overrides.node.as_deref())?,
+            version: version(&packages)?,
+            browser: browser(overrides.browser.as_deref(), &packages)?,
+            packages,
+            wall: Wall::detect().map_err(fault)?,
+        })
+    }
+
+    /// What must be readable where it runs, beside what is the system's.
+    pub(super) fn readable(&self) -> [PathBuf; 3] {
+        [
+            self.packages.clone(),
+            around(&self.node),
+            around(&self.browser),
+        ]
+    }
+
+    /// What Remotion calls this kind of browser.
+    pub(super) fn mode(&self) -> &'static str {
+        let name = self.browser.file_name().unwrap_or_default();
+        match name.to_string_lossy().replace('_', "-") {
+            name if name.contains("headless-shell") => "headless-shell",
+            _ => "chrome-for-testing",
+        }
+    }
+}
+
+/// The folder of a program with what belongs to it: an app, or what is beside its `bin`.
+fn around(program: &Path) -> PathBuf {
+    let program = program
+        .canonicalize()
+        .unwrap_or_else(|_| program.to_owned());
+    let is_app = |path: &&Path| path.extension().is_some_and(|found| found == "app");
+    if let Some(app) = program.ancestors().find(is_app) {
+        return app.to_owned();
+    }
+    let folder = program.parent().unwrap_or(&program);
+    match (folder.file_name(), folder.parent()) {
+        (Some(name), Some(parent)) if name == "bin" => parent.to_owned(),
+        _ => folder.to_owned(),
+    }
+}
+
+fn fault(message: String) -> MediaFailure {
+    MediaFailure::new(FailureCode::DeviceFault, message)
+}
+
+fn named(what: &str, path: &Path) -> Result<PathBuf, MediaFailure> {
+    let path = std::path::absolute(path)
+        .ok()
+        .filter(|path| is_program(path));
+    path.ok_or_else(|| fault(format!("the {what} that was configured is no program")))
+}
+
+fn node(configured: Option<&Path>) -> Result<PathBuf, MediaFailure> {
+    if let Some(path) = configured {
+        return named("node", path);
+    }
+    let places = search_folders()
+        .into_iter()
+        .map(|folder| folder.join("node"));
+    places.into_iter().find(|path| is_program(path)).ok_or_else(|| {
+        fault(
+            "Remotion needs Node, which is not installed: `brew install node` on macOS, `apt install \
+             nodejs` on Debian and Ubuntu"
+                .to_owned(),
+        )
+    })
+}
+
+fn browser(configured: Option<&Path>, packages: &Path) -> Result<PathBuf, MediaFailure> {
+    if let Some(path) = configured {
+        return named("browser", path);
+    }
+    let usual = BROWSERS.iter().map(PathBuf::from);
+    let mut places = fetched(packages).into_iter().chain(usual);
+    places.find(|path| is_program(path)).ok_or_else(|| {
+        fault(
+            "Remotion needs a browser, and none was found: install Chrome or Chromium, or run `npx \
+             remotion browser ensure` in the folder for Remotion"
+                .to_owned(),
+        )
+    })
+}
+
+/// `PLATFORM/chrome-headless-shell-PLATFORM/chrome-headless-shell`, whatever the platform is called.
+fn fetched(packages: &Path) -> Option<PathBuf> {
+    let platforms = std::fs::read_dir(packages.join(FETCHED)).ok()?;
+    let inner = platforms.flatten().map(|platform| {
+        let name = platform.file_name().to_string_lossy().into_owned();
+        let folder = format!("chrome-headless-shell-{name}");
+        let program = platform.path().join(folder).join("chrome-headless-shell");
+        // Older ones are called otherwise.
+        [program.with_file_name("headless_shell"), program]
+    });
+    inner.flatten().find(|path| is_program(path))
+}
+
+#[derive(Deserialize)]
+struct Package {
+    version: String,
+}
+
+/// The renderer's version, which must be a 4: what the script calls is of that one.
+fn version(packages: &Path) -> Result<String, MediaFailure> {
+    let install = "run `npm install @remotion/renderer@4` there";
+    let text = std::fs::read(packages.join(PACKAGE));
+    let text = text.map_err(|error| {
+        fault(format!(
+            "the folder for Remotion has no @remotion/renderer ({error}): {install}"
+        ))
+    })?;
+    let package: Result<Package, _> = serde_json::from_slice(&text);
+    let version = package
+        .map_err(|error| {
+            fault(format!(
+                "@remotion/renderer is damaged ({error}): {install}"
+            ))
+        })?
+        .version;
+    if version.split('.').next() != Some("4") {
+        let problem = format!("@remotion/renderer {version} is not known here: {install}");
+        return Err(fault(problem));
+    }
+    Ok(version)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    fn packages(version: &str) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        let package = folder.path().join(PACKAGE);
+        fs::create_dir_all(package.parent().unwrap()).unwrap();
+        fs::write(package, format!("{{\"version\":\"{version}\"}}")).unwrap();
+        folder
+    }
+
+    fn program(path: &Path) {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, "#!/bin/sh\n").unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    fn complaint<T: std::fmt::Debug>(result: Result<T, MediaFailure>) -> String {
+        let failure = result.unwrap_err();
+        assert_eq!(failure.code(), Some(FailureCode::DeviceFault));
+        failure.to_string()
+    }
+
+    #[test]
+    fn a_renderer_of_another_version_is_not_used() {
+        assert_eq!(version(packages("4.0.529").path()).unwrap(), "4.0.529");
+        let newer = complaint(version(packages("5.0.0").path()));
+        assert!(
+            newer.contains("npm install @remotion/renderer@4"),
+            "{newer}"
+        );
+        let none = complaint(version(tempfile::tempdir().unwrap().path()));
+        assert!(none.contains("has no @remotion/renderer"), "{none}");
+    }
+
+    #[test]
+    fn a_browser_that_remotion_fetched_is_found_before_others() {
+        let folder = packages("4.0.529");
+        let shell = folder
+            .path()
+            .join(FETCHED)
+            .join("mac-arm64/chrome-headless-shell-mac-arm64/chrome-headless-shell");
+        program(&shell);
+        assert_eq!(browser(None, folder.path()).unwrap(), shell);
+    }
+
+    #[test]
+    fn what_was_configured_must_be_a_program() {
+        let folder = packages("4.0.529");
+        let wrong = complaint(node(Some(&folder.path().join(PACKAGE))));
+        assert!(wrong.contains("the node that was configured is no program"));
+    }
+}

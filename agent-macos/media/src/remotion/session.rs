@@ -1,0 +1,275 @@
+//! One browser for one piece of work, in a folder of its own, and the limits that it has.
+
+use std::ffi::OsString;
+use std::io;
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::Remotion;
+use super::heard::{Heard, Listener, Trouble};
+use super::strays::Strays;
+use super::wall::Inside;
+use crate::child::{self, ChildLimits, ChildSpec, Stdout};
+use crate::exit::not_started;
+use crate::{FailureCode, Isolation, MediaFailure, Workbench};
+
+const SCRIPT: &str = include_str!("script.mjs");
+const LAUNCHER: &str = include_str!("launcher.sh");
+/// Of FFmpeg's isolation nothing is needed: the wall is tighter.
+static NO_OTHER_WALL: Isolation = Isolation::None {
+    reason: String::new(),
+};
+/// Sets the limits of every process behind the wall, and runs the rest. They are set from within,
+/// because what the wall consists of may start processes before anybody outside can limit them.
+const LIMITED: &str = r#"ulimit -c 0; ulimit -t "$1"; ulimit -f "$2"; [ "$3" = 0 ] || ulimit -d "$3"; shift 3; exec "$@""#;
+/// A browser that does not open is given up after so many, each in a new folder.
+const TRIES: u32 = 2;
+
+/// What a browser is to do.
+#[derive(Debug)]
+pub(crate) struct Errand<'a> {
+    /// The folder with the bundle.
+    pub(crate) bundle: &'a Path,
+    /// Properties for its compositions.
+    pub(crate) props: &'a Map<String, Value>,
+    /// What to draw; nothing if the compositions are only listed.
+    pub(crate) drawing: Option<Drawing<'a>>,
+    /// Where the result goes when all is done.
+    pub(crate) output: &'a Path,
+}
+
+/// Which composition is drawn, and which of its frames.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Drawing<'a> {
+    pub(crate) composition: &'a str,
+    pub(crate) first_frame: Option<u32>,
+    pub(crate) last_frame: Option<u32>,
+}
+
+/// Runs the errand; its result is at its output. A browser that does not open is tried once more, with
+/// a new profile.
+pub(crate) async fn run(
+    bench: &Workbench,
+    remotion: &Remotion,
+    errand: &Errand<'_>,
+    listener: &mut dyn Listener,
+) -> Result<(), MediaFailure> {
+    let mut number = 1;
+    loop {
+        let session = Session::open(bench, remotion, number)?;
+        match session.run(errand, listener).await {
+            Err(Trouble::Unopened(message)) if number < TRIES => {
+                tracing::warn!(
+                    message,
+                    "the browser does not open; trying with a new profile"
+                );
+                number += 1;
+            }
+            Err(Trouble::Unopened(message)) => {
+                let message = format!("{message} ({TRIES} tries, each with a new profile)");
+                return Err(MediaFailure::new(FailureCode::DeviceFault, message));
+            }
+            Err(Trouble::Failed(failure)) => return Err(failure),
+            Ok(()) => return Ok(()),
+        }
+    }
+}
+
+/// A folder with all that a browser writes. Whatever runs in it is ended with it, and the folder
+/// deleted.
+struct Session<'a> {
+    bench: &'a Workbench,
+    remotion: &'a Remotion,
+    folder: PathBuf,
+    strays: Strays,
+}
+
+/// What the script reads.
+#[derive(Serialize)]
+struct Task<'a> {
+    packages: String,
+    bundle: &'a Path,
+    browser: PathBuf,
+    mode: &'static str,
+    port: u16,
+    frame_ms: u128,
+    props: &'a Map<String, Value>,
+    output: PathBuf,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    composition: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    first_frame: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_frame: Option<u32>,
+}
+
+impl<'a> Session<'a> {
+    fn open(
+        bench: &'a Workbench,
+        remotion: &'a Remotion,
+        number: u32,
+    ) -> Result<Self, MediaFailure> {
+        let folder = bench.folder.join(format!("browser-{number}"));
+        let session = Self {
+            bench,
+            remotion,
+            strays: Strays::of(&folder),
+            folder,
+        };
+        let made = session.furnish();
+        made.map_err(|error| MediaFailure::io("the browser's folder cannot be made", &error))?;
+        Ok(session)
+    }
+
+    fn furnish(&self) -> io::Result<()> {
+        let mut private = std::fs::DirBuilder::new();
+        private.mode(0o700).create(&self.folder)?;
+        std::fs::write(self.folder.join("script.mjs"), SCRIPT)?;
+        let launcher = self.folder.join("launcher.sh");
+        std::fs::write(&launcher, LAUNCHER)?;
+        std::fs::set_permissions(&launcher, std::fs::Permissions::from_mode(0o700))
+    }
+
+    async fn run(&self, errand: &Errand<'_>, listener: &mut dyn Listener) -> Result<(), Trouble> {
+        let ports = free_ports().map_err(|error| MediaFailure::io("no port is free", &error))?;
+        // Of the same name, whose ending Remotion goes by.
+        let result = self
+            .folder
+            .join(errand.output.file_name().unwrap_or_default());
+        self.write_task(errand, ports[0], &result)
+            .map_err(|error| MediaFailure::io("the browser's task cannot be written", &error))?;
+        // Ended by our own stop, or when what the script says is refused.
+        let stop = self.bench.stop.child_token();
+        let mut heard = Heard::default();
+        let mut follow = |line: &str| {
+            let moved = heard.take(line, listener);
+            if heard.is_refused() {
+                stop.cancel();
+            }
+            moved
+        };
+        let finished = child::run(self.spec(errand, ports), Stdout::Lines(&mut follow), &stop)
+            .await
+            .map_err(|error| not_started("the renderer", &error))?;
+        heard.judge(&finished, (&self.bench.limits, &self.folder))?;
+        tokio::fs::rename(&result, errand.output)
+            .await
+            .map_err(|error| MediaFailure::io("what was rendered cannot be moved", &error))?;
+        Ok(())
+    }
+
+    fn write_task(&self, errand: &Errand<'_>, port: u16, output: &Path) -> io::Result<()> {
+        // As a folder, which is where Node begins to look for packages.
+        let packages = format!("{}/", self.remotion.packages.display());
+        let drawing = errand.drawing;
+        let task = Task {
+            packages,
+            bundle: errand.bundle,
+            browser: self.folder.join("launcher.sh"),
+            mode: self.remotion.mode(),
+            port,
+            frame_ms: self.frame_time().as_millis(),
+            props: errand.props,
+            output: output.to_owned(),
+            composition: drawing.map(|drawing| drawing.composition),
+            first_frame: drawing.and_then(|drawing| drawing.first_frame),
+            last_frame: drawing.and_then(|drawing| drawing.last_frame),
+        };
+        std::fs::write(self.folder.join("task.json"), serde_json::to_vec(&task)?)
+    }
+
+    /// What the page itself is given for a frame: less than we wait, so that Remotion can say what it
+    /// was waiting for.
+    fn frame_time(&self) -> Duration {
+        self.bench.limits.frame * 4 / 5
+    }
+
+    fn spec(&self, errand: &Errand<'_>, ports: [u16; 2]) -> ChildSpec<'_> {
+        let limits = &self.bench.limits;
+        ChildSpec {
+            program: self.remotion.wall.program(),
+            args: self.arguments(errand, ports),
+            folder: &self.folder,
+            limits: ChildLimits {
+                run_time: limits.run_time,
+                start: Some(limits.browser_start),
+                no_progress: Some(limits.frame),
+                // Set within.
+                file_bytes: None,
+                memory_bytes: None,
+            },
+            isolation: &NO_OTHER_WALL,
+            roster: self.bench.tools.roster.as_ref(),
+        }
+    }
+
+    /// The wall, the limits, the environment, and the script.
+    fn arguments(&self, errand: &Errand<'_>, ports: [u16; 2]) -> Vec<OsString> {
+        let of_remotion = self.remotion.readable();
+        let mut readable: Vec<_> = of_remotion.iter().map(PathBuf::as_path).collect();
+        readable.push(errand.bundle);
+        let mut args = self.remotion.wall.arguments(Inside {
+            folder: &self.folder,
+            readable: &readable,
+            ports,
+        });
+        args.extend(["/bin/sh", "-c", LIMITED, "sh"].map(OsString::from));
+        args.extend(self.limits().map(|number| number.to_string().into()));
+        args.extend(["/usr/bin/env".into(), "-i".into(), self.strays.mark()]);
+        for (name, value) in [
+            ("HOME", self.folder.as_path()),
+            ("TMPDIR", self.folder.as_path()),
+            ("FENCEPOST_BROWSER", self.remotion.browser.as_path()),
+        ] {
+            let mut word = OsString::from(format!("{name}="));
+            word.push(value);
+            args.push(word);
+        }
+        args.push(format!("FENCEPOST_DEBUG_PORT={}", ports[1]).into());
+        args.push("PATH=/usr/bin:/bin:/usr/sbin:/sbin".into());
+        args.push(self.remotion.node.clone().into());
+        args.push(self.folder.join("script.mjs").into());
+        args.push(self.folder.join("task.json").into());
+        args
+    }
+
+    /// For `ulimit`: seconds of processor time, blocks of 512 bytes, and KiB of memory, of which macOS
+    /// knows no limit.
+    fn limits(&self) -> [u64; 3] {
+        let limits = &self.bench.limits;
+        let cores = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
+        let seconds = limits.run_time.as_secs().saturating_add(1);
+        let memory = if cfg!(target_os = "linux") {
+            limits.memory_bytes / 1024
+        } else {
+            0
+        };
+        [
+            seconds.saturating_mul(cores),
+            limits.file_bytes / 512,
+            memory,
+        ]
+    }
+}
+
+impl Drop for Session<'_> {
+    fn drop(&mut self) {
+        self.strays.end();
+        if let Err(error) = std::fs::remove_dir_all(&self.folder) {
+            tracing::warn!(%error, "a browser's folder could not be removed");
+        }
+    }
+}
+
+/// Two ports of the loopback that nobody uses. On Linux the loopback is the browser's own, and any
+/// would do.
+fn free_ports() -> io::Result<[u16; 2]> {
+    let listen = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
+    let (server, debugging) = (listen()?, listen()?);
+    Ok([server.local_addr()?.port(), debugging.local_addr()?.port()])
+}
