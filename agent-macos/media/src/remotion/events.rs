@@ -35,8 +35,8 @@ pub(super) struct Failed {
     pub(super) place: Place,
     /// What Remotion or the bundle said.
     pub(super) message: String,
-    /// Whether it is an error of the operating system.
-    pub(super) system: bool,
+    /// Whether it is an error of the operating system that this machine is to blame for.
+    pub(super) ours: bool,
 }
 
 /// What the script was about.
@@ -116,7 +116,7 @@ const LATE: &[&str] = &["delayRender(", "Timed out", "timed out", "Timeout"];
 /// met a machine with less memory. No words of a bundle's can blame the machine.
 pub(super) fn blame(failed: &Failed) -> FailureCode {
     let says = |signs: &[&str]| signs.iter().any(|sign| failed.message.contains(sign));
-    if failed.place == Place::Opening || failed.system {
+    if failed.place == Place::Opening || failed.ours {
         FailureCode::DeviceFault
     } else if says(CRASHED) {
         FailureCode::RunnerFailed
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn who_is_to_blame_follows_from_what_was_said() {
-        for (place, system, message, code) in [
+        for (place, ours, message, code) in [
             (
                 Place::Opening,
                 false,
@@ -239,7 +239,7 @@ mod tests {
             let failed = Failed {
                 place,
                 message,
-                system,
+                ours,
             };
             assert_eq!(blame(&failed), code, "{failed:?}");
         }

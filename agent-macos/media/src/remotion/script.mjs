@@ -13,12 +13,15 @@ const say = (event, then) => write(JSON.stringify(event) + '\n', then);
 
 const task = JSON.parse(readFileSync(process.argv[2], 'utf8'));
 
-// A message without the stack, whose lines are of bundled code. Only the system numbers its errors: what
-// a page throws comes without.
+// The system's errors that are this machine's fault. Only the system numbers its errors: what a page
+// throws comes without.
+const machine = ['EACCES', 'EDQUOT', 'EIO', 'EMFILE', 'ENOMEM', 'ENOSPC', 'EPERM', 'EROFS'];
+
+// A message without the stack, whose lines are of bundled code.
 const failed = (place, error) => {
   const message = String(error?.message ?? error).slice(0, 700);
-  const system = typeof error?.errno === 'number';
-  say({ failed: { place, message, system } }, () => process.exit(1));
+  const ours = typeof error?.errno === 'number' && machine.includes(error.code);
+  say({ failed: { place, message, ours } }, () => process.exit(1));
   return new Promise(() => {});
 };
 

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use super::Remotion;
 use super::heard::{Heard, Listener, Trouble};
 use super::strays::Strays;
-use super::wall::Inside;
+use super::wall::{HOSTS, Inside};
 use crate::child::{self, ChildLimits, ChildSpec, Stdout};
 use crate::exit::not_started;
 use crate::{FailureCode, Isolation, MediaFailure, Workbench};
@@ -130,6 +130,7 @@ impl<'a> Session<'a> {
         let mut private = std::fs::DirBuilder::new();
         private.mode(0o700).create(&self.folder)?;
         std::fs::write(self.folder.join("script.mjs"), SCRIPT)?;
+        std::fs::write(self.folder.join(HOSTS.0), HOSTS.1)?;
         let launcher = self.folder.join("launcher.sh");
         std::fs::write(&launcher, LAUNCHER)?;
         std::fs::set_permissions(&launcher, std::fs::Permissions::from_mode(0o700))

@@ -26,6 +26,9 @@ const SYSTEM: &[&str] = &[
     "/var/cache/fontconfig",
 ];
 
+/// A file of the working folder that says where `localhost` is.
+pub(super) const HOSTS: (&str, &str) = ("hosts", "127.0.0.1 localhost\n::1 localhost\n");
+
 /// Seatbelt's rules, of which the last that fits counts. What is not of the machine's owner (the
 /// system, programs, fonts) may be read.
 const SEATBELT_PROFILE: &str = r#"(version 1)
@@ -126,6 +129,9 @@ fn bubblewrap(inside: Inside<'_>) -> Vec<OsString> {
         bind("--ro-bind", path);
     }
     bind("--bind", inside.folder);
+    // So that `localhost` is found; the machine's own list may name what is nobody's business.
+    let hosts = inside.folder.join(HOSTS.0);
+    args.extend(["--ro-bind".into(), hosts.into(), "/etc/hosts".into()]);
     args.extend(["--chdir".into(), inside.folder.into()]);
     args
 }

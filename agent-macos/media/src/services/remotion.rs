@@ -21,6 +21,8 @@ use crate::{FailureCode, MediaFailure, Sources};
 const MASTER: &str = "master.mkv";
 /// Name of the list that the script writes.
 const LIST: &str = "compositions.json";
+/// Files that every bundle has.
+const PARTS: [&str; 2] = ["index.html", "bundle.js"];
 /// The most bytes of what a bundle says about itself.
 pub(crate) const MAX_DOCUMENT_BYTES: u64 = 1 << 20;
 /// Drawing fills the percentage up to here.
@@ -34,7 +36,7 @@ pub(super) async fn inspect(
     let remotion = remotion_of(task)?;
     let list = Partial::new(task.bench.folder.join(LIST));
     let errand = Errand {
-        bundle: task.file("bundle")?,
+        bundle: bundle_of(task)?,
         props: &params.props,
         drawing: None,
         output: &list.path,
@@ -69,7 +71,7 @@ pub(super) async fn render(
     transcode::choose(task, &params.encode)?;
     let master = Partial::new(task.bench.folder.join(MASTER));
     let errand = Errand {
-        bundle: task.file("bundle")?,
+        bundle: bundle_of(task)?,
         props: &params.props,
         drawing: Some(Drawing {
             composition: &params.composition,
@@ -111,6 +113,19 @@ async fn encode(
         ..*task
     };
     transcode::make(&transcode, &params.encode).await
+}
+
+/// The folder of the bundle, if it looks like one.
+fn bundle_of<'a>(task: &'a Task<'_>) -> Result<&'a Path, MediaFailure> {
+    let folder = task.file("bundle")?;
+    let missing = PARTS.iter().find(|name| !folder.join(name).is_file());
+    match missing {
+        Some(name) => Err(invalid(format!(
+            "there is no {name} in it: list all files that `npx remotion bundle` has made"
+        ))
+        .about("bundle")),
+        None => Ok(folder),
+    }
 }
 
 fn remotion_of<'a>(task: &Task<'a>) -> Result<&'a Remotion, MediaFailure> {

@@ -149,6 +149,13 @@ pub(crate) fn stand_in(folder: &Path, name: &str, script: &str) -> PathBuf {
     file
 }
 
+/// What a bundle has at least.
+pub(crate) fn empty_bundle(folder: &Path) {
+    for name in ["index.html", "bundle.js"] {
+        std::fs::write(folder.join(name), "").expect("a file of a bundle");
+    }
+}
+
 /// Whether a process still runs. A zombie does not.
 pub(crate) fn is_running(pid: i32) -> bool {
     state(pid).is_some_and(|state| state != "Z")

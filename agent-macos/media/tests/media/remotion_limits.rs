@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use fencepost_media::{FailureCode, MediaFailure, Output, Progress, Remotion, Roster, Wall, run};
 use serde_json::{Value, json};
 
-use crate::kit::{Kit, is_running, job_of, pid_in, soon, stand_in};
+use crate::kit::{Kit, empty_bundle, is_running, job_of, pid_in, soon, stand_in};
 
 const OPENED: &str = r#"echo '{"opened":true}'"#;
 const DESCRIBED: &str = r#"echo '{"composition":{"id":"film","width":64,"height":36,"fps":10,"duration_in_frames":3}}'"#;
@@ -23,6 +23,7 @@ const SCATTERED: &str = r#"while [ ! -s "$LEFT/stray" ]; do sleep 0.02; done"#;
 async fn studio(script: &str) -> Kit {
     let mut kit = Kit::new().await;
     let sources = kit.sources.path();
+    empty_bundle(sources);
     let script = format!("LEFT='{}'\n{script}", sources.display());
     kit.bench.tools.remotion = Some(Remotion {
         node: stand_in(sources, "node", &script),
@@ -194,9 +195,9 @@ async fn a_film_that_costs_more_than_was_sold_is_refused_before_a_frame_is_drawn
 
 #[tokio::test]
 async fn what_went_wrong_is_told_in_the_words_of_who_said_it_without_paths() {
-    let failed = |place: &str, system: bool| {
+    let failed = |place: &str, ours: bool| {
         let message = "title is undefined (/home/me/secret/index.js)";
-        let failed = json!({"place": place, "message": message, "system": system});
+        let failed = json!({"place": place, "message": message, "ours": ours});
         format!("echo '{}'; exit 1", json!({ "failed": failed }))
     };
     for (script, code, says) in [

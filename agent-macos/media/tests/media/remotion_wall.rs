@@ -1,0 +1,126 @@
+//! The wall around a bundle: what a stranger's program can reach of this machine and its network.
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+
+use fencepost_media::{Remotion, Wall, run};
+use serde_json::json;
+
+use crate::kit::{Kit, empty_bundle, job_of, stand_in};
+use crate::remotion::{color, render, studio};
+
+/// Lets everything through.
+fn no_wall(kit: &Kit) -> Wall {
+    Wall::Seatbelt {
+        program: stand_in(kit.sources.path(), "sandbox-exec", "shift 2; exec \"$@\""),
+    }
+}
+
+/// Whether somebody has called.
+fn was_called(listener: &TcpListener) -> bool {
+    listener.set_nonblocking(true).expect("a socket");
+    listener.accept().is_ok()
+}
+
+#[tokio::test]
+async fn a_bundle_reaches_nothing_of_the_network_not_even_this_machine() {
+    let mut kit = studio().await;
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}/", listener.local_addr().unwrap());
+    let params = json!({"composition": "phones-home", "props": {"address": address}});
+    let film = render(&kit, params.clone()).await.expect("a film");
+    let [red, green, _] = color(&kit, &film.file, 1).await;
+    assert!(green > 100 && red < 80, "{red} {green}");
+    assert!(!was_called(&listener));
+
+    // The same without a wall, so that it is the wall that keeps it in.
+    let wall = no_wall(&kit);
+    let remotion = kit.bench.tools.remotion.as_mut().expect("it was found");
+    remotion.wall = wall;
+    render(&kit, params).await.expect("a film");
+    assert!(was_called(&listener));
+}
+
+/// What a renderer sees that is a script of the shell, behind this machine's wall or none.
+async fn seen(is_walled: bool, script: &str) -> String {
+    let mut kit = studio().await;
+    let found = kit.bench.tools.remotion.take().expect("it was found");
+    let programs = kit.source("programs");
+    std::fs::create_dir(&programs).unwrap();
+    empty_bundle(&programs);
+    std::fs::write(kit.source("secret"), "secret").unwrap();
+    let secret = kit.source("secret").display().to_string();
+    // The answer goes out as the name of a composition.
+    let script = format!(
+        "said=$( ( SECRET='{secret}'; {script} ) 2>/dev/null | tr '\\n' ' ')\n\
+         echo '{{\"opened\":true}}'\n\
+         echo \"[{{\\\"id\\\":\\\"$said\\\",\\\"width\\\":2,\\\"height\\\":2,\\\"fps\\\":1,\
+         \\\"duration_in_frames\\\":1}}]\" > compositions.json\n\
+         echo '{{\"done\":true}}'"
+    );
+    kit.bench.tools.remotion = Some(Remotion {
+        node: stand_in(&programs, "node", &script),
+        packages: programs.clone(),
+        browser: PathBuf::from("/usr/bin/true"),
+        wall: if is_walled { found.wall } else { no_wall(&kit) },
+        version: found.version,
+    });
+    let job = job_of("remotion.inspect.v1", &[("bundle", &programs)], &json!({}));
+    let output = run(&kit.bench, &job, &|_| ()).await.expect("a list");
+    let kept = std::fs::read_to_string(kit.source("secret")).unwrap();
+    let node = std::fs::read_to_string(programs.join("node")).unwrap();
+    assert!(
+        kept == "secret" && node.starts_with("#!/bin/sh"),
+        "{kept} {node}"
+    );
+    let text = std::fs::read_to_string(output.file).unwrap();
+    let list: serde_json::Value = serde_json::from_str(&text).unwrap();
+    list["compositions"][0]["id"]
+        .as_str()
+        .unwrap()
+        .trim()
+        .to_owned()
+}
+
+#[tokio::test]
+async fn a_bundle_sees_no_files_of_this_machines_people_and_writes_only_its_own() {
+    let secret = r#"cat "$SECRET""#;
+    assert_eq!(seen(true, secret).await, "");
+    assert_eq!(seen(false, secret).await, "secret");
+    // Where the secret lies outside there may be room inside, which is not the same.
+    seen(true, r#"echo x > "$SECRET""#).await;
+    let program = r#"echo x > "$0" && echo written"#;
+    assert_eq!(seen(true, program).await, "");
+    let own = r#"echo x > "$HOME/own" && cat "$HOME/own" && ls "$TMPDIR" | grep -c own"#;
+    assert_eq!(seen(true, own).await, "x 1");
+}
+
+#[tokio::test]
+async fn a_bundle_has_an_environment_of_its_own_and_sees_no_other_processes() {
+    let names = r"env | sed 's/=.*//' | sort | grep -v -e '^_$' -e PWD -e SHLVL";
+    assert_eq!(
+        seen(true, names).await,
+        "FENCEPOST_BROWSER FENCEPOST_DEBUG_PORT FENCEPOST_WORK HOME PATH TMPDIR"
+    );
+    let processes = format!("ls -d /proc/{} && echo seen", std::process::id());
+    if Path::new("/proc").exists() {
+        assert_eq!(seen(true, &processes).await, "");
+        assert!(seen(false, &processes).await.ends_with("seen"));
+    }
+}
+
+#[tokio::test]
+async fn every_process_behind_the_wall_has_its_limits() {
+    let mut limits = seen(true, "ulimit -t; ulimit -f; ulimit -c").await;
+    limits.push(' ');
+    let numbers: Vec<u64> = limits
+        .split_whitespace()
+        .map_while(|n| n.parse().ok())
+        .collect();
+    let [seconds, blocks, core] = numbers[..] else {
+        panic!("not all are limited: {limits}");
+    };
+    assert!(seconds >= 6 * 3600, "{seconds}");
+    assert_eq!(blocks, 64 << 21);
+    assert_eq!(core, 0);
+}
