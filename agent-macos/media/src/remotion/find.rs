@@ -16,7 +16,8 @@ const BROWSERS: &[&str] = &[
     "/usr/bin/chromium-browser",
     "/usr/bin/google-chrome",
 ];
-/// Where `npx remotion browser ensure` puts one, within the folder of the packages.
+/// Where the renderer's `ensureBrowser()` puts one, within the folder of the packages. (`npx remotion`
+/// belongs to another package.)
 const FETCHED: &str = "node_modules/.remotion/chrome-headless-shell";
 const PACKAGE: &str = "node_modules/@remotion/renderer/package.json";
 
@@ -107,8 +108,8 @@ fn browser(configured: Option<&Path>, packages: &Path) -> Result<PathBuf, MediaF
     let mut places = fetched(packages).into_iter().chain(usual);
     places.find(|path| is_program(path)).ok_or_else(|| {
         fault(
-            "Remotion needs a browser, and none was found: install Chrome or Chromium, or run `npx \
-             remotion browser ensure` in the folder for Remotion"
+            "Remotion needs a browser, and none was found: install Chrome or Chromium, or run `node \
+             -e \"require('@remotion/renderer').ensureBrowser()\"` in the folder for Remotion"
                 .to_owned(),
         )
     })
