@@ -20,10 +20,10 @@ export const Film = ({color}) => {
   );
 };
 
-export const Tone = ({color}) => (
+export const Tone = ({color, sound}) => (
   <>
     <Film color={color} />
-    <Audio src={staticFile('tone.wav')} />
+    <Audio src={staticFile(sound)} />
   </>
 );
 

@@ -18,7 +18,7 @@ const sizedByProps = ({props}) => ({
 const Root = () => (
   <>
     <Composition {...film} id="film" component={Film} defaultProps={{color}} />
-    <Composition {...film} id="tone" component={Tone} defaultProps={{color}} />
+    <Composition {...film} id="tone" component={Tone} defaultProps={{color, sound: 'tone.wav'}} />
     <Composition {...film} id="clip" component={Clip} defaultProps={{}} />
     <Composition
       id="sized"

@@ -8,10 +8,10 @@
 //! ```
 //!
 //! A bundle is a stranger's program. A browser runs it that was never made to keep it from the files
-//! of this machine (Remotion turns the browser's own sandbox off, and hands files out by its proxy), so
-//! everything runs behind a wall of the operating system: without network, with nothing of this
-//! machine's files but programs and fonts, in a folder that is new for every try. Where there is no
-//! such wall, no bundle is run.
+//! of this machine (Remotion turns its sandbox off, and reads sounds with an FFmpeg that follows
+//! playlists), so everything runs behind a wall of the operating system: without network, with nothing
+//! of this machine's files but programs and fonts, in a folder that is new for every try. Where there
+//! is no such wall, no bundle is run.
 
 mod events;
 mod find;

@@ -34,7 +34,7 @@ pub(super) const HOSTS: (&str, &str) = ("hosts", "127.0.0.1 localhost\n::1 local
 const SEATBELT_PROFILE: &str = r#"(version 1)
 (allow default)
 (deny network*)
-(deny file-read* file-write* (subpath "/Users") (subpath "/Volumes") (subpath "/private/var/root"))
+(deny file-read* file-write* (subpath "/Users") (subpath "/Volumes") (subpath "/private/tmp"))
 (deny file-write* (subpath "/Applications") (subpath "/Library") (subpath "/opt") (subpath "/usr"))
 (allow file-read-metadata)
 "#;

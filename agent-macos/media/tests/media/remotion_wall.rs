@@ -3,6 +3,7 @@
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
+use fencepost_media::fixture::remotion_bundle;
 use fencepost_media::{Remotion, Wall, run};
 use serde_json::json;
 
@@ -39,6 +40,41 @@ async fn a_bundle_reaches_nothing_of_the_network_not_even_this_machine() {
     remotion.wall = wall;
     render(&kit, params).await.expect("a film");
     assert!(was_called(&listener));
+}
+
+#[tokio::test]
+async fn a_playlist_in_a_bundle_leads_to_no_file_of_this_machine() {
+    let mut kit = studio().await;
+    // A sound of a film elsewhere on this machine, in the form of which playlists are made.
+    let secret = kit
+        .make(
+            "secret.ts",
+            &["-f", "lavfi", "-i", "sine=duration=2", "-c:a", "aac"],
+        )
+        .await;
+    let bundle = kit.source("bundle");
+    let mut copy = std::process::Command::new("cp");
+    let copied = copy.arg("-R").arg(remotion_bundle()).arg(&bundle).status();
+    assert!(copied.unwrap().success());
+    let list = format!(
+        "#EXTM3U\n#EXT-X-TARGETDURATION:2\n#EXTINF:2,\nfile://{}\n#EXT-X-ENDLIST\n",
+        secret.display()
+    );
+    std::fs::write(bundle.join("public/list.m3u8"), list).unwrap();
+    let params = json!({
+        "composition": "tone", "props": {"sound": "list.m3u8"}, "encode": {"codec": "h264"},
+    });
+    let job = job_of("remotion.render.v1", &[("bundle", &bundle)], &params);
+    run(&kit.bench, &job, &|_| ())
+        .await
+        .expect_err("there is nothing to be heard");
+
+    // The same without a wall, so that it is the wall that keeps it in.
+    let wall = no_wall(&kit);
+    let remotion = kit.bench.tools.remotion.as_mut().expect("it was found");
+    remotion.wall = wall;
+    let film = run(&kit.bench, &job, &|_| ()).await.expect("a film");
+    assert!(film.checked.has_audio);
 }
 
 /// What a renderer sees that is a script of the shell, behind this machine's wall or none.
