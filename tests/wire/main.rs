@@ -4,6 +4,7 @@
 mod attack;
 mod auth;
 mod blobs;
+mod bundle_orders;
 mod cancel;
 mod clock;
 mod commit;

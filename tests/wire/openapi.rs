@@ -141,6 +141,12 @@ impl Asking<'_> {
                 "url": "http://127.0.0.1:9/film.mp4", "sha256": "0a".repeat(32), "size_bytes": 7,
             });
             bodies.extend(variants(&example));
+            bodies.extend(variants(&json!({
+                "service": "remotion.inspect.v1",
+                "inputs": { "bundle": {
+                    "url": "http://127.0.0.1:9/fencepost.json", "sha256": "0a".repeat(32),
+                } },
+            })));
         }
         let (mut right, mut wrong) = (0, 0);
         for body in bodies {

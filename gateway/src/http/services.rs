@@ -2,7 +2,7 @@
 
 use actix_web::{HttpResponse, web};
 use fencepost_domain::ledger::PriceTerms;
-use fencepost_domain::service::{InputSlot, ServiceName};
+use fencepost_domain::service::{InputForm, InputSlot, ServiceName};
 use schemars::{JsonSchema, Schema};
 use serde::Serialize;
 
@@ -40,10 +40,31 @@ struct Input {
     name: String,
     /// What it holds.
     summary: &'static str,
+    /// In what form a job gives it.
+    form: Form,
     /// The fewest of them; 0 may be left out.
     min: u8,
     /// The most of them.
     max: u8,
+}
+
+/// In what form a job gives an input.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Form {
+    /// One file, by `upload_id` or by `url`.
+    File,
+    /// Many files: the `url` and the `sha256` of a manifest that lists them.
+    Bundle,
+}
+
+impl From<InputForm> for Form {
+    fn from(form: InputForm) -> Self {
+        match form {
+            InputForm::File => Self::File,
+            InputForm::Bundle => Self::Bundle,
+        }
+    }
 }
 
 impl From<&InputSlot> for Input {
@@ -51,6 +72,7 @@ impl From<&InputSlot> for Input {
         Self {
             name: slot.pattern(),
             summary: slot.holds,
+            form: slot.form.into(),
             min: slot.fewest(),
             max: slot.most(),
         }

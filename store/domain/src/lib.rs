@@ -8,6 +8,7 @@
 
 pub mod artifact_key;
 pub mod attempt;
+pub mod bundle;
 pub mod clock;
 pub mod commit_token;
 pub mod device_health;

@@ -162,6 +162,11 @@ pub(super) fn unsent() -> Value {
     sent(UploadId(Uuid::nil()))
 }
 
+/// What stands for a bundle that nobody has named yet; nobody looks for it.
+pub(super) fn unsent_bundle() -> Value {
+    json!({ "url": "https://bundle.invalid/fencepost.json", "sha256": "0".repeat(64) })
+}
+
 /// Puts a parameter in its place: `encode.codec` into the object `encode`. Refused if something is
 /// there already.
 fn insert(params: &mut Map<String, Value>, name: &str, value: Value) -> Result<(), ()> {

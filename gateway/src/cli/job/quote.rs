@@ -51,9 +51,14 @@ pub(super) async fn run(api: &Api, screen: &Screen, args: &QuoteArgs) -> Result<
     let services = catalogue["services"].as_array().into_iter().flatten();
     let slots = services.filter(|one| one["name"] == order.service());
     for slot in slots.flat_map(Slot::all_of) {
+        let stands_for_it = if slot.is_bundle() {
+            order::unsent_bundle()
+        } else {
+            order::unsent()
+        };
         for name in slot.needed() {
             if !inputs.contains_key(&name) {
-                inputs.insert(name.clone(), order::unsent());
+                inputs.insert(name.clone(), stands_for_it.clone());
                 unsent.push(name);
             }
         }

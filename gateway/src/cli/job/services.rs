@@ -53,7 +53,12 @@ fn text(service: &Value) -> String {
             (0, 1) => " (may be left out)".to_owned(),
             (least, most) => format!(" ({least} to {most})"),
         };
-        format!("{}: {}{count}", slot.name, slot.summary)
+        let form = if slot.is_bundle() {
+            " (a bundle: see fencepost bundle --help)"
+        } else {
+            ""
+        };
+        format!("{}: {}{count}{form}", slot.name, slot.summary)
     });
     let inputs: Vec<_> = inputs.collect();
     let price = Price::deserialize(&service["price"]).ok();

@@ -52,6 +52,9 @@ pub(super) struct Slot {
     /// Its name, with `{n}` for the number of one of a family.
     pub(super) name: String,
     pub(super) summary: String,
+    /// `file` or `bundle`; gateways that say nothing know files alone.
+    #[serde(default)]
+    pub(super) form: String,
     pub(super) min: u8,
     pub(super) max: u8,
 }
@@ -60,6 +63,11 @@ impl Slot {
     /// All inputs of a service, as the catalogue says them.
     pub(super) fn all_of(service: &Value) -> Vec<Self> {
         Vec::deserialize(&service["inputs"]).unwrap_or_default()
+    }
+
+    /// Whether it is many files, listed by a manifest.
+    pub(super) fn is_bundle(&self) -> bool {
+        self.form == "bundle"
     }
 
     /// The names that must be given.

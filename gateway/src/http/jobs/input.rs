@@ -2,9 +2,11 @@
 
 use std::collections::HashSet;
 
+use fencepost_domain::bundle::MAX_MANIFEST_BYTES;
 use fencepost_domain::field::FieldError;
 use fencepost_domain::ids::{JobId, UploadId};
 use fencepost_domain::secret_url::{MAX_URL_BYTES, MAX_URLS_BYTES, SecretUrl};
+use fencepost_domain::service::InputForm;
 use fencepost_domain::sha256;
 use fencepost_egress::Guard;
 use fencepost_store::tx::submit_job::{Elsewhere, NewInput};
@@ -16,6 +18,7 @@ use crate::http::address;
 use crate::http::body::Fields;
 
 const EXAMPLE: &str = "https://files.example/film.mp4";
+const BUNDLE_EXAMPLE: &str = "https://files.example/site/fencepost.json";
 /// How many names are looked up at once for one order.
 const LOOKUPS_AT_ONCE: usize = 8;
 
@@ -36,14 +39,20 @@ pub(super) struct UrlInput {
     size_bytes: Option<i64>,
 }
 
-/// Reads an input; nothing is asked of anybody.
-pub(super) fn read(mut fields: Fields, max_bytes: u64) -> Result<Input, FieldError> {
+/// Reads an input that is given in this form; nothing is asked of anybody.
+pub(super) fn read(fields: Fields, form: InputForm, max_bytes: u64) -> Result<Input, FieldError> {
+    match form {
+        InputForm::File => read_file(fields, max_bytes),
+        InputForm::Bundle => read_bundle(fields, max_bytes.min(MAX_MANIFEST_BYTES)),
+    }
+}
+
+fn read_file(mut fields: Fields, max_bytes: u64) -> Result<Input, FieldError> {
     let upload = fields.optional("upload_id", "the id of an upload of your org")?;
     let expected = format!("an address like {EXAMPLE}");
     let url = fields.optional::<String>("url", &expected)?;
     let sha256 = read_sha256(&mut fields)?;
-    let most = i64::try_from(max_bytes).unwrap_or(i64::MAX);
-    let size_bytes = fields.integer("size_bytes", 1..=most)?;
+    let size_bytes = read_size(&mut fields, max_bytes)?;
     let input = match (upload, url) {
         (None, None) => {
             let problem =
@@ -65,7 +74,7 @@ pub(super) fn read(mut fields: Fields, max_bytes: u64) -> Result<Input, FieldErr
             Input::Upload(upload)
         }
         (None, Some(text)) => Input::Url(UrlInput {
-            url: read_url(&text).map_err(|problem| fields.complaint("url", problem))?,
+            url: read_url(&text, EXAMPLE).map_err(|problem| fields.complaint("url", problem))?,
             sha256,
             size_bytes,
         }),
@@ -74,8 +83,40 @@ pub(super) fn read(mut fields: Fields, max_bytes: u64) -> Result<Input, FieldErr
     Ok(input)
 }
 
-fn read_url(text: &str) -> Result<SecretUrl, String> {
-    let url = address::parse(text, MAX_URL_BYTES, EXAMPLE)?;
+/// A bundle: its manifest's address and digest, and nothing else, so that the order fixes every byte.
+fn read_bundle(mut fields: Fields, max_bytes: u64) -> Result<Input, FieldError> {
+    if fields.value("upload_id").is_some() {
+        let problem = "is not for a bundle, which is many files; give url, the address of its manifest, and \
+                       sha256, the manifest's SHA-256 (`fencepost bundle manifest` makes one and says both)";
+        return Err(fields.complaint("upload_id", problem));
+    }
+    let expected = format!("the address of a bundle's manifest, like {BUNDLE_EXAMPLE}");
+    let url: String = fields.required("url", &expected)?;
+    let url = read_url(&url, BUNDLE_EXAMPLE).map_err(|problem| fields.complaint("url", problem))?;
+    let Some(sha256) = read_sha256(&mut fields)? else {
+        let problem = format!(
+            "is missing; a bundle needs the SHA-256 of its manifest, {}, so that the order says every byte \
+             of it (`fencepost bundle manifest` prints it)",
+            sha256::EXPECTED
+        );
+        return Err(fields.complaint("sha256", problem));
+    };
+    let size_bytes = read_size(&mut fields, max_bytes)?;
+    fields.finish()?;
+    Ok(Input::Url(UrlInput {
+        url,
+        sha256: Some(sha256),
+        size_bytes,
+    }))
+}
+
+fn read_size(fields: &mut Fields, max_bytes: u64) -> Result<Option<i64>, FieldError> {
+    let most = i64::try_from(max_bytes).unwrap_or(i64::MAX);
+    fields.integer("size_bytes", 1..=most)
+}
+
+fn read_url(text: &str, example: &str) -> Result<SecretUrl, String> {
+    let url = address::parse(text, MAX_URL_BYTES, example)?;
     if url.fragment().is_some() {
         return Err(
             "must not have a fragment (# and what follows), which no server sees".to_owned(),
@@ -106,9 +147,12 @@ pub(super) fn check_room(inputs: &[(String, Input)]) -> Result<(), FieldError> {
 
 /// Judges every address: its form, and where its name leads now. The device that fetches it judges it
 /// again.
-pub(super) async fn admit(inputs: &[(String, Input)], guard: &Guard) -> Result<(), FieldError> {
+pub(super) async fn admit<'a>(
+    inputs: impl IntoIterator<Item = &'a (String, Input)>,
+    guard: &Guard,
+) -> Result<(), FieldError> {
     let mut seen = HashSet::new();
-    let addresses = inputs.iter().filter_map(|(name, input)| {
+    let addresses = inputs.into_iter().filter_map(|(name, input)| {
         let url = Url::parse(input.url()?.expose()).ok()?;
         let is_bare = url.username().is_empty() && url.password().is_none();
         let host = (url.scheme().to_owned(), url.host_str()?.to_owned());

@@ -9,9 +9,13 @@ const UPLOAD: &str = "019adf00-0000-7000-8000-000000000001";
 const URL: &str = "https://files.example/film.mp4?sig=abc";
 
 fn read_one(input: &Value) -> Result<Input, FieldError> {
+    read_as(InputForm::File, input)
+}
+
+fn read_as(form: InputForm, input: &Value) -> Result<Input, FieldError> {
     let inputs = Fields::of_body(json!({ "source": input }))?.rest_as_objects()?;
     let (_, fields) = inputs.into_iter().next().expect("one");
-    read(fields, 1_000)
+    read(fields, form, 1_000)
 }
 
 #[test]
@@ -72,6 +76,64 @@ fn what_is_wrong_with_an_input_is_named() {
         assert_eq!(error.field, field, "{shown}");
         assert!(!error.problem.contains("abc"), "{error}");
     }
+}
+
+#[test]
+fn a_bundle_is_an_address_with_its_digest_and_nothing_else() {
+    let sha256 = "0a".repeat(32);
+    let read = |input: &Value| read_as(InputForm::Bundle, input);
+    let input = json!({ "url": URL, "sha256": sha256, "upload_id": null, "size_bytes": 1_000 });
+    let expected = UrlInput {
+        url: SecretUrl::new(URL),
+        sha256: Some(sha256.clone()),
+        size_bytes: Some(1_000),
+    };
+    assert_eq!(read(&input), Ok(Input::Url(expected)));
+    for (input, field, says) in [
+        (json!({ "upload_id": UPLOAD }), "upload_id", "give url"),
+        (json!({ "upload_id": 1 }), "upload_id", "give url"),
+        (
+            json!({ "upload_id": UPLOAD, "url": URL, "sha256": sha256 }),
+            "upload_id",
+            "give url",
+        ),
+        (json!({}), "url", "is missing"),
+        (json!({ "sha256": sha256 }), "url", "is missing"),
+        (json!({ "url": URL }), "sha256", "fencepost bundle manifest"),
+        (
+            json!({ "url": URL, "sha256": null }),
+            "sha256",
+            "is missing",
+        ),
+        (json!({ "url": URL, "sha256": "0A" }), "sha256", "64 hex"),
+        (
+            json!({ "url": format!("{URL}#sha256={sha256}"), "sha256": sha256 }),
+            "url",
+            "fragment",
+        ),
+        (
+            json!({ "url": URL, "sha256": sha256, "size_bytes": 1_001 }),
+            "size_bytes",
+            "1000",
+        ),
+        (
+            json!({ "url": URL, "sha256": sha256, "files": [] }),
+            "files",
+            "not a field",
+        ),
+    ] {
+        let shown = input.to_string();
+        let error = read(&input).expect_err(&shown);
+        assert_eq!(error.field, format!("source.{field}"), "{shown}");
+        assert!(error.problem.contains(says), "{shown}: {error}");
+        assert!(!error.problem.contains("abc"), "{error}");
+    }
+    // No device takes a larger manifest.
+    let large = json!({ "url": URL, "sha256": sha256, "size_bytes": MAX_MANIFEST_BYTES + 1 });
+    let inputs = Fields::of_body(json!({ "source": large })).and_then(Fields::rest_as_objects);
+    let (_, fields) = inputs.unwrap().remove(0);
+    let error = super::read(fields, InputForm::Bundle, u64::MAX).unwrap_err();
+    assert_eq!(error.field, "source.size_bytes");
 }
 
 fn elsewhere(name: &str, url: &str) -> (String, Input) {

@@ -4,7 +4,7 @@ use fencepost_domain::duration::LeaseDuration;
 use fencepost_domain::field::FieldError;
 use fencepost_domain::ids::{EndpointId, JobId, OrgId};
 use fencepost_domain::matcher::{input_url_word, label_word, lane, own_device_word};
-use fencepost_domain::service::{ServiceName, ServiceParams};
+use fencepost_domain::service::{InputForm, ServiceName, ServiceParams};
 use fencepost_store::tx::submit_job::{IdempotencyKey, NewJob, Priority};
 use fencepost_store::vault::Vault;
 use serde_json::{Map, Value};
@@ -163,7 +163,8 @@ fn read_inputs(
     params.check_inputs(&names)?;
     let mut inputs = Vec::new();
     for (name, fields) in given {
-        let input = input::read(fields, config.artifacts.max_upload_bytes)?;
+        let form = service.form_of_input(&name).unwrap_or(InputForm::File);
+        let input = input::read(fields, form, config.artifacts.max_upload_bytes)?;
         inputs.push((name, input));
     }
     inputs.sort_by_key(|(name, _)| service.place_of_input(name));

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use fencepost_domain::ids::{EndpointId, UploadId};
-use fencepost_domain::service::{InputCount, ServiceName};
+use fencepost_domain::service::{InputCount, InputForm, InputSlot, ServiceName};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -110,6 +110,23 @@ struct InputOrder {
     size_bytes: Option<u64>,
 }
 
+/// A bundle to work on: many files, which a manifest lists that is at an address of yours.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct BundleOrder {
+    /// The manifest's address: what is said of the addresses of inputs holds for it and for each file that
+    /// the manifest lists.
+    #[schemars(length(max = 4_000), regex(pattern = r"^https?://[^\s#]+$"))]
+    url: String,
+    /// The manifest's SHA-256, so that the order says every byte of the bundle.
+    #[schemars(regex(pattern = "^[0-9a-f]{64}$"))]
+    sha256: String,
+    /// How many bytes the manifest must have, at most 1 MiB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1_048_576))]
+    size_bytes: Option<u64>,
+}
+
 /// Who is told of a job.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -157,6 +174,21 @@ impl JobOrder {
             sha256: Some("0123456789abcdef".repeat(4)),
             size_bytes: Some(123_456_789),
             ..InputOrder::default()
+        })
+    }
+
+    /// An order of what takes a bundle.
+    pub(super) fn example_of_a_bundle() -> Self {
+        let bundle = InputOrder {
+            url: Some("https://files.example/site/fencepost.json".to_owned()),
+            sha256: Some("0123456789abcdef".repeat(4)),
+            ..InputOrder::default()
+        };
+        Self(Shape {
+            service: ServiceName::RemotionInspectV1.as_str(),
+            params: Some(Map::new()),
+            inputs: Some(BTreeMap::from([("bundle".to_owned(), bundle)])),
+            ..Shape::default()
         })
     }
 
@@ -223,9 +255,13 @@ fn of_service(service: ServiceName, generator: &mut SchemaGenerator) -> Schema {
 
 /// The inputs that it takes: those of fixed names, and families whose names end with a number.
 fn inputs_of(service: ServiceName, generator: &mut SchemaGenerator) -> Schema {
-    let input = generator.subschema_for::<InputOrder>();
+    let mut input_of = |slot: &InputSlot| match slot.form {
+        InputForm::File => generator.subschema_for::<InputOrder>(),
+        InputForm::Bundle => generator.subschema_for::<BundleOrder>(),
+    };
     let (mut fixed, mut families, mut required) = (Map::new(), Map::new(), Vec::new());
     for slot in service.inputs() {
+        let input = input_of(slot);
         match slot.count {
             InputCount::One | InputCount::Optional => {
                 fixed.insert(slot.name.to_owned(), json!(input));

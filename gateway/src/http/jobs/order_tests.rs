@@ -57,6 +57,18 @@ fn a_job_with_an_address_is_only_for_devices_that_fetch_from_addresses() {
 }
 
 #[test]
+fn the_input_of_a_service_that_takes_a_bundle_is_read_as_one() {
+    let of =
+        |input: Value| json!({ "service": "remotion.inspect.v1", "inputs": { "bundle": input } });
+    let url = "https://files.example/fencepost.json?sig=abc";
+    let job = taken(of(json!({ "url": url, "sha256": "0a".repeat(32) })));
+    assert_eq!(job.lane, "input.url remotion.inspect.v1");
+    assert_eq!(refused(of(json!({ "url": url }))), "inputs.bundle.sha256");
+    let upload = of(json!({ "upload_id": UPLOAD }));
+    assert_eq!(refused(upload), "inputs.bundle.upload_id");
+}
+
+#[test]
 fn placement_becomes_words_of_the_lane() {
     let job = taken(with(
         "placement",

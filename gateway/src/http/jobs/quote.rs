@@ -71,12 +71,15 @@ async fn quote(
 ) -> Result<HttpResponse, Problem> {
     let body = read_json(&request, payload).await?;
     let order = order::read(body, &state.config)?;
-    input::admit(order.inputs(), state.webhooks.guarded.guard()).await?;
-    let mut job = order.of(buyer.org, None, &state.webhooks.vault);
     let mut query = Query::parse(request.query_string())?;
     let unsent = query.take("unsent", |names| Some(names.to_owned()), "names of inputs")?;
     query.finish()?;
-    leave_out(&mut job, unsent.as_deref().unwrap_or_default())?;
+    let unsent: Vec<_> = names_of(unsent.as_deref().unwrap_or_default()).collect();
+    let inputs = order.inputs().iter();
+    let looked_for = inputs.filter(|(name, _)| !unsent.contains(&name.as_str()));
+    input::admit(looked_for, state.webhooks.guarded.guard()).await?;
+    let mut job = order.of(buyer.org, None, &state.webhooks.vault);
+    leave_out(&mut job, &unsent)?;
     let lane = job.lane.clone();
     let (service, terms, seconds) = (job.service.clone(), job.terms, job.max_output_seconds);
     let (held_micros, available_micros) = match state.store.quote_job(job).await? {
@@ -104,8 +107,8 @@ async fn quote(
 }
 
 /// Forgets the inputs that are not sent yet; their names were checked with the rest of the order.
-fn leave_out(job: &mut NewJob, unsent: &str) -> Result<(), FieldError> {
-    for name in unsent.split(',').filter(|name| !name.is_empty()) {
+fn leave_out(job: &mut NewJob, unsent: &[&str]) -> Result<(), FieldError> {
+    for name in unsent {
         let before = job.inputs.len();
         job.inputs.retain(|(input, _)| input != name);
         if job.inputs.len() == before {
@@ -114,4 +117,8 @@ fn leave_out(job: &mut NewJob, unsent: &str) -> Result<(), FieldError> {
         }
     }
     Ok(())
+}
+
+fn names_of(list: &str) -> impl Iterator<Item = &str> {
+    list.split(',').filter(|name| !name.is_empty())
 }

@@ -140,6 +140,12 @@ impl ServiceName {
         places.next()
     }
 
+    /// In what form an input of this name is given; none if the service takes no such input.
+    pub fn form_of_input(self, name: &str) -> Option<InputForm> {
+        let (at, _) = self.place_of_input(name)?;
+        self.inputs().get(at).map(|slot| slot.form)
+    }
+
     /// Whether a job may have exactly the inputs of these names. The complaint is about
     /// `inputs.NAME`.
     pub(super) fn check_input_names(self, names: &[&str]) -> Result<(), FieldError> {

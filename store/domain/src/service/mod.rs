@@ -11,7 +11,7 @@ pub mod caption_burn;
 mod inputs;
 mod noop;
 mod parts;
-mod read;
+pub(crate) mod read;
 mod remotion;
 pub mod stitch_export;
 pub mod thumbnail;

@@ -8,7 +8,7 @@ use crate::field::FieldError;
 
 /// The parameters, or the field that does not fit, as a path seen from the parameters
 /// (`clips[2].input`; empty for the parameters themselves).
-pub(super) fn typed<T: DeserializeOwned + Serialize>(params: &Value) -> Result<T, FieldError> {
+pub(crate) fn typed<T: DeserializeOwned + Serialize>(params: &Value) -> Result<T, FieldError> {
     let read: T = serde_path_to_error::deserialize(params).map_err(|error| {
         let mut path = error.path().to_string();
         let text = error.into_inner().to_string();
@@ -92,6 +92,7 @@ fn plain(text: &str) -> String {
         ("expected f64", "expected a number"),
         ("expected u32", "expected a whole number"),
         ("expected u8", "expected a whole number"),
+        ("expected u64", "expected a whole number"),
         ("invalid type: ", "must be of another kind: got "),
         ("invalid value: ", "is out of range: got "),
         ("unknown variant ", "is not known: got "),
