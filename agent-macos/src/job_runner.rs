@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use fencepost_domain::attempt::Phase;
-use fencepost_domain::service::ServiceParams;
+use fencepost_domain::service::{InputForm, ServiceName, ServiceParams};
 use fencepost_protocol::{InputGrant, OutputDeclaration};
 
 use crate::address::Gateway;
@@ -21,8 +21,9 @@ use crate::core::{JobOutcome, Work};
 use crate::machine;
 use crate::reporter::Reporter;
 use crate::runner::{Runner, check_order};
+use crate::transfer::bundle::Bundle;
 use crate::transfer::digest::{self, Digest};
-use crate::transfer::fetch::Fetch;
+use crate::transfer::fetch::{Fetch, What};
 use crate::transfer::link::{Link, LinkDesk};
 use crate::transfer::share::Share;
 use crate::transfer::{LeaseWatch, Network, StepError, download, upload};
@@ -102,26 +103,41 @@ impl Job<'_> {
         })
     }
 
-    /// Fetches every input, one after the other; gives the files by the inputs' names.
+    /// Fetches every input, one after the other; gives by the inputs' names the files, and the folder
+    /// of what is a bundle.
     async fn download(&self) -> Result<BTreeMap<String, PathBuf>, StepError> {
         let inputs = &self.work.inputs;
         let free = machine::free_bytes(&self.shop.work_folder).ok();
         let mut share = Share::of(free, self.shop.slots, inputs);
-        let mut done = Downloaded::of(inputs);
+        let mut done = Downloaded::of(inputs.iter().map(|input| {
+            // Of a bundle only the manifest's size is said.
+            input.size_bytes.filter(|_| !self.is_bundle(input))
+        }));
         let mut files = BTreeMap::new();
         for (index, grant) in inputs.iter().enumerate() {
             // Never named by what the buyer or the gateway calls it.
             let file = self.workspace.path().join(format!("input-{index}"));
-            let size = if grant.is_elsewhere() {
-                self.fetch(grant, &file, (done, share)).await?
+            let size = if self.is_bundle(grant) {
+                let size = self.fetch_bundle(grant, &file, (done, share)).await?;
+                share.take_unpromised(size);
+                size
+            } else if grant.is_elsewhere() {
+                let size = self.fetch(grant, &file, (done, share)).await?;
+                share.take(grant, size);
+                size
             } else {
                 self.download_one(grant, &file, done).await?
             };
-            share.take(grant, size);
             done.add(size);
             files.insert(grant.name.clone(), file);
         }
         Ok(files)
+    }
+
+    fn is_bundle(&self, input: &InputGrant) -> bool {
+        let service = ServiceName::parse(&self.work.service);
+        let form = service.and_then(|service| service.form_of_input(&input.name));
+        form == Some(InputForm::Bundle)
     }
 
     /// Downloads what a link of the gateway leads to.
@@ -148,6 +164,7 @@ impl Job<'_> {
     ) -> Result<u64, StepError> {
         let received = |bytes, all| self.received(before.percent(bytes, all));
         let fetch = Fetch {
+            what: What::Input,
             network: &self.shop.network,
             grant,
             file,
@@ -155,6 +172,24 @@ impl Job<'_> {
             received: &received,
         };
         fetch.run().await
+    }
+
+    /// Fetches the files of a bundle into a folder of their own.
+    async fn fetch_bundle(
+        &self,
+        grant: &InputGrant,
+        folder: &Path,
+        (before, share): (Downloaded, Share),
+    ) -> Result<u64, StepError> {
+        let received = |bytes, all| self.received(before.percent(bytes, all));
+        let bundle = Bundle {
+            network: &self.shop.network,
+            grant,
+            folder,
+            room: share.left(),
+            received: &received,
+        };
+        bundle.run().await
     }
 
     fn received(&self, percent: f32) {
@@ -233,13 +268,12 @@ struct Downloaded {
 }
 
 impl Downloaded {
-    /// Nothing of these.
-    fn of(inputs: &[InputGrant]) -> Self {
-        let mut sizes = inputs.iter().map(|input| input.size_bytes);
+    /// Nothing of inputs that have these sizes, as far as they are known.
+    fn of(mut sizes: impl ExactSizeIterator<Item = Option<u64>>) -> Self {
         Self {
             files: 0,
             bytes: 0,
-            all_files: inputs.len() as u64,
+            all_files: sizes.len() as u64,
             all_bytes: sizes.try_fold(0, |sum: u64, size| Some(sum.saturating_add(size?))),
         }
     }
@@ -285,27 +319,17 @@ fn percent(part: u64, whole: u64) -> f32 {
 mod tests {
     use super::*;
 
-    fn input(size_bytes: Option<u64>) -> InputGrant {
-        InputGrant {
-            name: "clip".to_owned(),
-            url: String::new(),
-            sha256: None,
-            size_bytes,
-            max_bytes: Some(1_000),
-        }
-    }
-
     fn shown(percent: f32) -> String {
         format!("{percent}")
     }
 
     #[test]
     fn bytes_are_counted_where_all_sizes_are_known_and_files_elsewhere() {
-        let mut known = Downloaded::of(&[input(Some(30)), input(Some(70))]);
+        let mut known = Downloaded::of([Some(30), Some(70)].into_iter());
         assert_eq!(shown(known.percent(15, Some(30))), "15");
         known.add(30);
         assert_eq!(shown(known.percent(35, Some(70))), "65");
-        let mut unknown = Downloaded::of(&[input(Some(30)), input(None)]);
+        let mut unknown = Downloaded::of([Some(30), None].into_iter());
         assert_eq!(shown(unknown.percent(15, Some(30))), "25");
         unknown.add(30);
         assert_eq!(shown(unknown.percent(35, Some(70))), "75");

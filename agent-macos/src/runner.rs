@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use fencepost_domain::field::FieldError;
 use fencepost_domain::matcher::input_url_word;
-use fencepost_domain::service::{Capability, ServiceName, ServiceParams};
+use fencepost_domain::service::{Capability, InputForm, ServiceName, ServiceParams};
+use fencepost_domain::sha256;
 use fencepost_media::{
     Job, Limits, MediaFailure, Overrides, Progress, Roster, StopSignal, Tools, Workbench,
 };
+use fencepost_protocol::InputGrant;
 
 use crate::core::Work;
 use crate::transfer::{LeaseWatch, StepError};
@@ -116,7 +118,35 @@ pub fn check_order(work: &Work) -> Result<ServiceParams, StepError> {
         .map(|input| input.name.as_str())
         .collect();
     params.check_inputs(&names).map_err(refused)?;
+    for input in &work.inputs {
+        if service.form_of_input(&input.name) == Some(InputForm::Bundle) {
+            check_bundle(input).map_err(refused)?;
+        }
+    }
     Ok(params)
+}
+
+/// Whether the offer of a bundle says every byte of it.
+fn check_bundle(input: &InputGrant) -> Result<(), FieldError> {
+    let complaint = |field: &str, problem: String| {
+        Err(FieldError::new(
+            format!("inputs.{}.{field}", input.name),
+            problem,
+        ))
+    };
+    if !input.is_elsewhere() {
+        let problem = "is missing: a bundle is given by the address of its manifest";
+        return complaint("url", problem.to_owned());
+    }
+    let digest = input.sha256.as_deref();
+    if digest.and_then(sha256::parse).is_none() {
+        let problem = format!(
+            "must be the SHA-256 of the bundle's manifest, {}",
+            sha256::EXPECTED
+        );
+        return complaint("sha256", problem);
+    }
+    Ok(())
 }
 
 fn step_error(failure: MediaFailure) -> StepError {

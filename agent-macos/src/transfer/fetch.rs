@@ -38,8 +38,21 @@ const INVALID: &str = "input_invalid";
 /// Called with the bytes received so far, and with all of them if that is known.
 pub type OnFetched<'a> = &'a (dyn Fn(u64, Option<u64>) + Send + Sync);
 
-/// One input to fetch.
+/// What is fetched, for the words in which it fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum What<'a> {
+    /// An input that is one file.
+    Input,
+    /// The manifest of an input that is a bundle.
+    Manifest,
+    /// The file of a bundle that is called so, in words that can be shown.
+    BundleFile(&'a str),
+}
+
+/// One file to fetch.
 pub struct Fetch<'a> {
+    /// What it is.
+    pub what: What<'a>,
     /// The network.
     pub network: &'a Network,
     /// What was offered.
@@ -203,7 +216,7 @@ impl Fetch<'_> {
             // A connection that ends early looks like this where no length was announced.
             (Ok(()), Some(promised)) if size < promised => {
                 partial.forget_tag();
-                let message = format!("it has {size} bytes, and the order says {promised}");
+                let message = self.other_size(size, promised);
                 Err(TryError::Again(self.says(&message)))
             }
             (Ok(()), _) if partial.has(self.grant.sha256.as_deref()) => Ok(()),
@@ -214,9 +227,11 @@ impl Fetch<'_> {
                     self.says("it changed while it was fetched"),
                 ))
             }
-            (Ok(()), _) => Err(TryError::Final(
-                self.invalid("it has another SHA-256 than the order says"),
-            )),
+            (Ok(()), _) => {
+                let order = self.what.promised_by();
+                let message = format!("it has another SHA-256 than {order} says");
+                Err(TryError::Final(self.invalid(&message)))
+            }
         };
         (partial, judged)
     }
@@ -239,8 +254,7 @@ impl Fetch<'_> {
         };
         match self.grant.size_bytes {
             Some(promised) if promised != total => {
-                let message = format!("it has {total} bytes, and the order says {promised}");
-                Err(self.invalid(&message))
+                Err(self.invalid(&self.other_size(total, promised)))
             }
             _ if total > self.most() => Err(self.too_large(total)),
             _ => Ok(()),
@@ -253,11 +267,17 @@ impl Fetch<'_> {
         match self.grant.size_bytes {
             // Also on a device that has no room for it: no other one would take it either.
             _ if size > allowed => self.invalid(&format!(
-                "it has more than {allowed} bytes, the most that an input may have here (max_bytes)"
+                "it has more than {allowed} bytes, {}",
+                self.what.limit()
             )),
             Some(promised) => self.invalid(&format!("it has more than {promised} bytes")),
             None => self.no_room(),
         }
+    }
+
+    fn other_size(&self, size: u64, promised: u64) -> String {
+        let order = self.what.promised_by();
+        format!("it has {size} bytes, and {order} says {promised}")
     }
 
     fn no_room(&self) -> StepError {
@@ -315,8 +335,35 @@ impl Fetch<'_> {
         StepError::failed(CODE, self.says(what))
     }
 
-    fn says(&self, what: &str) -> String {
-        format!("input {:?}: {what}", self.grant.name)
+    fn says(&self, problem: &str) -> String {
+        self.what.says(&self.grant.name, problem)
+    }
+}
+
+impl What<'_> {
+    /// A problem of it, as a part of the input of this name.
+    pub(super) fn says(self, input: &str, problem: &str) -> String {
+        match self {
+            Self::Input => format!("input {input:?}: {problem}"),
+            Self::Manifest => format!("input {input:?}, its manifest: {problem}"),
+            Self::BundleFile(path) => format!("input {input:?}, file {path:?}: {problem}"),
+        }
+    }
+
+    /// What says of it how large it is, and its digest.
+    fn promised_by(self) -> &'static str {
+        match self {
+            Self::Input | Self::Manifest => "the order",
+            Self::BundleFile(_) => "the manifest",
+        }
+    }
+
+    /// The limit that it is above when it is larger than anybody takes it.
+    fn limit(self) -> &'static str {
+        match self {
+            Self::Input | Self::BundleFile(_) => "the most that an input may have here (max_bytes)",
+            Self::Manifest => "the most that a manifest may have",
+        }
     }
 }
 

@@ -1,10 +1,12 @@
 //! What is on disk of an input that is being fetched, so that a try can go on where another was cut.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Seek as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use bytes::Bytes;
+use rustix::fs::OFlags;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::mpsc;
 
@@ -19,10 +21,16 @@ pub(super) struct Partial {
 }
 
 impl Partial {
-    /// An empty file; one that is there is emptied.
+    /// An empty file; one that is there is emptied, but nothing is written through a link.
     pub(super) fn create(path: &Path) -> io::Result<Self> {
+        let file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
+            .open(path)?;
         Ok(Self {
-            file: File::create(path)?,
+            file,
             hasher: Sha256::new(),
             size: 0,
             tag: None,

@@ -35,8 +35,13 @@ impl Share {
     /// An input is there that has so many bytes.
     pub fn take(&mut self, input: &InputGrant, bytes: u64) {
         if input.size_bytes.is_none() {
-            self.0 = self.0.map(|left| left.saturating_sub(bytes));
+            self.take_unpromised(bytes);
         }
+    }
+
+    /// So many bytes are there whose size nobody had said when the attempt was offered.
+    pub fn take_unpromised(&mut self, bytes: u64) {
+        self.0 = self.0.map(|left| left.saturating_sub(bytes));
     }
 }
 

@@ -6,7 +6,7 @@ mod limits;
 use std::sync::Mutex;
 
 use fencepost_agent::address::Gateway as Address;
-use fencepost_agent::transfer::fetch::Fetch;
+use fencepost_agent::transfer::fetch::{Fetch, What};
 use fencepost_agent::transfer::{Network, StepError};
 use fencepost_protocol::InputGrant;
 
@@ -106,6 +106,7 @@ async fn run(
     let temp = tempfile::tempdir().unwrap();
     let file = temp.path().join("input");
     let fetch = Fetch {
+        what: What::Input,
         network,
         grant,
         file: &file,
