@@ -1,7 +1,9 @@
 //! Inputs from hosts of the buyers' choice: fetched whole or refused, from nowhere within, and without
 //! their addresses in any message.
 
+mod bundles;
 mod limits;
+mod site;
 
 use std::sync::Mutex;
 

@@ -72,7 +72,7 @@ pub(in crate::http) fn operation() -> Operation {
         .takes_any_of(&[
             ("upload", &JobOrder::example()),
             ("url", &JobOrder::example_elsewhere()),
-            ("bundle", &JobOrder::example_of_a_bundle()),
+            ("url_of_a_bundle", &JobOrder::example_of_a_bundle()),
         ])
         .answers::<CreatedJob>(201, "The job is queued.")
         .with_header("Location")

@@ -1,0 +1,136 @@
+//! A host with many files, of which a test says what becomes of each request.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+
+/// What is done with one request.
+#[derive(Debug, Clone)]
+pub(super) enum Play {
+    /// These bytes are said, after a while.
+    Say(Duration, Vec<u8>),
+    /// Nothing ever comes, but the line stays open.
+    Silence,
+}
+
+/// What is said with a body.
+pub(super) fn said(head: &str, body: &[u8]) -> Play {
+    let head = format!("HTTP/1.1 {head}\r\nconnection: close\r\n\r\n");
+    Play::Say(Duration::ZERO, [head.as_bytes(), body].concat())
+}
+
+/// A whole file.
+pub(super) fn whole(body: &[u8]) -> Play {
+    said(&format!("200 OK\r\ncontent-length: {}", body.len()), body)
+}
+
+/// What happens on the host.
+#[derive(Default)]
+struct Book {
+    plays: HashMap<String, Vec<Play>>,
+    /// The heads of the requests, in lower case but for the first line.
+    heads: Vec<String>,
+    asked: HashMap<String, usize>,
+    open: AtomicUsize,
+    most_open: AtomicUsize,
+}
+
+/// The host. The n-th request for a path has the n-th play of it, later ones the last.
+pub(super) struct Site {
+    pub(super) address: String,
+    book: Arc<Mutex<Book>>,
+    _task: JoinSet<()>,
+}
+
+impl Site {
+    pub(super) async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let book: Arc<Mutex<Book>> = Arc::default();
+        let played = Arc::clone(&book);
+        let mut task = JoinSet::new();
+        task.spawn(async move {
+            let mut open = JoinSet::new();
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                let book = Arc::clone(&played);
+                open.spawn(async move {
+                    // A client that hangs up is what some tests are about.
+                    drop(play(stream, &book).await);
+                    book.lock().unwrap().open.fetch_sub(1, Ordering::SeqCst);
+                });
+            }
+        });
+        Self {
+            address,
+            book,
+            _task: task,
+        }
+    }
+
+    /// What becomes of requests for this path, as it stands in them.
+    pub(super) fn has(&self, path: &str, plays: Vec<Play>) {
+        let mut book = self.book.lock().unwrap();
+        book.plays.insert(path.to_owned(), plays);
+    }
+
+    /// What was asked for, as it stood in the requests.
+    pub(super) fn asked(&self) -> Vec<String> {
+        let heads = self.heads();
+        let paths = heads.iter().filter_map(|head| head.split(' ').nth(1));
+        paths.map(str::to_owned).collect()
+    }
+
+    /// The heads of the requests.
+    pub(super) fn heads(&self) -> Vec<String> {
+        self.book.lock().unwrap().heads.clone()
+    }
+
+    /// How many requests were open at once, at most.
+    pub(super) fn most_open(&self) -> usize {
+        let book = self.book.lock().unwrap();
+        book.most_open.load(Ordering::SeqCst)
+    }
+}
+
+async fn play(mut stream: TcpStream, book: &Mutex<Book>) -> std::io::Result<()> {
+    {
+        let book = book.lock().unwrap();
+        let open = book.open.fetch_add(1, Ordering::SeqCst) + 1;
+        book.most_open.fetch_max(open, Ordering::SeqCst);
+    }
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(stream.read_u8().await?);
+    }
+    let head = String::from_utf8_lossy(&head).into_owned();
+    let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
+    let play = {
+        let mut book = book.lock().unwrap();
+        book.heads.push(head);
+        let number = book.asked.entry(path.clone()).or_default();
+        *number += 1;
+        let at = *number - 1;
+        let plays = book.plays.get(&path);
+        plays.and_then(|plays| plays.get(at.min(plays.len() - 1)).cloned())
+    };
+    match play {
+        Some(Play::Say(wait, bytes)) => {
+            tokio::time::sleep(wait).await;
+            stream.write_all(&bytes).await?;
+        }
+        Some(Play::Silence) => {
+            tokio::io::copy(&mut stream, &mut tokio::io::sink()).await?;
+        }
+        None => {
+            let lost = "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+            stream.write_all(lost.as_bytes()).await?;
+        }
+    }
+    stream.shutdown().await
+}
