@@ -10,6 +10,7 @@ mod gateway;
 mod scripted;
 mod session;
 
+mod bundle_offers;
 mod clocks;
 mod detached;
 mod disk;

@@ -55,6 +55,25 @@ fn an_offer_that_does_not_fit_is_declined_and_no_other_asked_for_until_it_would(
 }
 
 #[test]
+fn of_a_bundle_only_the_manifests_size_is_known() {
+    let mut offer = offer_of_ten_mib();
+    offer.service = "remotion.render.v1".to_owned();
+    "bundle".clone_into(&mut offer.inputs[0].name);
+    offer.inputs[0].size_bytes = Some(1);
+    offer.inputs[0].max_bytes = Some(10 * MIB);
+    let mut bench = Bench::connected(2);
+    see(&mut bench, room(45));
+    bench.offer(offer.clone());
+    assert!(declined(&bench), "{:?}", bench.story());
+    // Of an input of that name of another service it is the whole.
+    let mut bench = Bench::connected(2);
+    see(&mut bench, room(45));
+    offer.service = "transcode.v1".to_owned();
+    bench.offer(offer);
+    assert!(!declined(&bench), "{:?}", bench.story());
+}
+
+#[test]
 fn an_input_of_unknown_size_needs_room_for_a_guess_and_for_no_more_than_may_come() {
     let of = |max_bytes| {
         let mut offer = offer_of_ten_mib();

@@ -3,7 +3,7 @@
 
 mod bundles;
 mod limits;
-mod site;
+pub(crate) mod site;
 
 use std::sync::Mutex;
 

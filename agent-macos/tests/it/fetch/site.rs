@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 
 /// What is done with one request.
 #[derive(Debug, Clone)]
-pub(super) enum Play {
+pub(crate) enum Play {
     /// These bytes are said, after a while.
     Say(Duration, Vec<u8>),
     /// Nothing ever comes, but the line stays open.
@@ -19,13 +19,13 @@ pub(super) enum Play {
 }
 
 /// What is said with a body.
-pub(super) fn said(head: &str, body: &[u8]) -> Play {
+pub(crate) fn said(head: &str, body: &[u8]) -> Play {
     let head = format!("HTTP/1.1 {head}\r\nconnection: close\r\n\r\n");
     Play::Say(Duration::ZERO, [head.as_bytes(), body].concat())
 }
 
 /// A whole file.
-pub(super) fn whole(body: &[u8]) -> Play {
+pub(crate) fn whole(body: &[u8]) -> Play {
     said(&format!("200 OK\r\ncontent-length: {}", body.len()), body)
 }
 
@@ -41,14 +41,14 @@ struct Book {
 }
 
 /// The host. The n-th request for a path has the n-th play of it, later ones the last.
-pub(super) struct Site {
-    pub(super) address: String,
+pub(crate) struct Site {
+    pub(crate) address: String,
     book: Arc<Mutex<Book>>,
     _task: JoinSet<()>,
 }
 
 impl Site {
-    pub(super) async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
         let book: Arc<Mutex<Book>> = Arc::default();
@@ -74,25 +74,25 @@ impl Site {
     }
 
     /// What becomes of requests for this path, as it stands in them.
-    pub(super) fn has(&self, path: &str, plays: Vec<Play>) {
+    pub(crate) fn has(&self, path: &str, plays: Vec<Play>) {
         let mut book = self.book.lock().unwrap();
         book.plays.insert(path.to_owned(), plays);
     }
 
     /// What was asked for, as it stood in the requests.
-    pub(super) fn asked(&self) -> Vec<String> {
+    pub(crate) fn asked(&self) -> Vec<String> {
         let heads = self.heads();
         let paths = heads.iter().filter_map(|head| head.split(' ').nth(1));
         paths.map(str::to_owned).collect()
     }
 
     /// The heads of the requests.
-    pub(super) fn heads(&self) -> Vec<String> {
+    pub(crate) fn heads(&self) -> Vec<String> {
         self.book.lock().unwrap().heads.clone()
     }
 
     /// How many requests were open at once, at most.
-    pub(super) fn most_open(&self) -> usize {
+    pub(crate) fn most_open(&self) -> usize {
         let book = self.book.lock().unwrap();
         book.most_open.load(Ordering::SeqCst)
     }
