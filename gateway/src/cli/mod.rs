@@ -40,7 +40,7 @@ use fencepost_store::Store;
 
 /// Who needs which commands.
 const WHO: &str = "\
-Buyers (over HTTP, with an API key): job, balance, journal, webhook.
+Buyers (over HTTP, with an API key): job, balance, journal, webhook; and bundle, which needs neither.
 Operators (on the database): serve, migrate, config, org, key, provider, credit, ledger, device,
 attempt, endpoint, clock, audit. To try it: dev, demo.";
 
@@ -110,6 +110,8 @@ enum Command {
     Openapi,
     /// A buyer's jobs: quote, submit, watch, list, get, cancel, download, and the services there are.
     Job(Box<job::JobArgs>),
+    /// Inputs of many files: the manifest by which they are ordered.
+    Bundle(job::BundleArgs),
     /// A buyer's money: what is available, and what is held for jobs.
     Balance(job::BalanceArgs),
     /// Every movement of a buyer's money, the latest first.
@@ -204,6 +206,7 @@ async fn dispatch(cli: &Cli) -> Result<(), CliError> {
             global.show(&Report::new(format!("{document:#}"), document))
         }
         Command::Job(args) => Ok(job::run(args, global.json).await?),
+        Command::Bundle(args) => Ok(job::bundle(args, global.json).await?),
         Command::Balance(args) => Ok(job::balance(args, global.json).await?),
         Command::Journal(args) => Ok(job::journal(args, global.json).await?),
         Command::Webhook(args) => Ok(job::webhook(args, global.json).await?),

@@ -1,6 +1,7 @@
 //! `fencepost job …`, `balance`, `journal` and `webhook`, as buyers and their scripts use them; and what
 //! operators see on theirs.
 
+mod bundle;
 mod download;
 mod list;
 mod money;

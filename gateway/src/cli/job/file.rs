@@ -13,6 +13,13 @@ const BUFFER: usize = 256 * 1024;
 /// Whether a file is one that can be sent, as far as that can be seen without reading it all.
 pub(super) fn check(path: &Path) -> Result<(), String> {
     let facts = std::fs::metadata(path).map_err(|error| error.to_string())?;
+    if facts.is_dir() {
+        return Err(
+            "is a folder; a bundle is given by the address of its manifest, which `fencepost bundle \
+             manifest` makes"
+                .to_owned(),
+        );
+    }
     if !facts.is_file() {
         return Err("is no regular file".to_owned());
     }

@@ -1,10 +1,12 @@
-//! `fencepost job …`, `balance`, `journal` and `webhook`: a buyer's terminal.
+//! `fencepost job …`, `bundle`, `balance`, `journal` and `webhook`: a buyer's terminal.
 //!
-//! Speaks to a gateway as any program of a buyer does: HTTP and an API key, nothing else. What it
+//! Speaks to a gateway (`bundle` to nobody) as any program of a buyer does: HTTP and an API key, nothing else. What it
 //! has to say goes to stdout, what it is doing to stderr, and a bar only to a terminal.
 
+mod address;
 mod api;
 mod asking;
+mod bundle;
 mod cancel;
 mod connection;
 mod delete;
@@ -34,6 +36,7 @@ use std::future::Future;
 
 use clap::{Args, Subcommand};
 
+pub(super) use bundle::BundleArgs;
 pub use error::JobError;
 
 use api::Api;
@@ -163,6 +166,12 @@ async fn dispatch(api: &Api, screen: &Screen, command: &JobCommand) -> Result<()
         JobCommand::DeleteOutput(args) => delete::output(api, screen, args).await,
         JobCommand::DeleteUpload(args) => delete::upload(api, screen, args).await,
     }
+}
+
+/// Runs `fencepost bundle`.
+pub(super) async fn bundle(args: &BundleArgs, json: bool) -> Result<(), JobError> {
+    let screen = &Screen::new(json);
+    attended(screen, bundle::run(screen, args)).await
 }
 
 /// Runs `fencepost balance`.

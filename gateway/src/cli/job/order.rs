@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use clap::Args;
 use fencepost_domain::duration::LeaseDuration;
 use fencepost_domain::ids::{EndpointId, UploadId};
-use fencepost_domain::secret_url::SecretUrl;
 use serde_json::map::Entry;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::JobError;
-use super::parsing::{self, Foreign, Named, Source};
+use super::address::Address;
+use super::parsing::{self, Named, Source};
 use crate::cli::ids::id;
 
 /// A job that is, or might be, ordered.
@@ -26,8 +26,9 @@ pub(super) struct OrderArgs {
     params: Vec<(String, Value)>,
     /// An input of the service: a file, upload:ID for one that was sent before, https://… for an address
     /// from where the Mac fetches it, or url-in:FILE for an address that is written in a file (url-in:- for
-    /// one that comes by standard input), so that nobody else on this machine sees it among the arguments.
-    /// Repeatable.
+    /// one that comes by standard input), so that nobody else on this machine sees it among the arguments. An
+    /// address may end with #sha256=DIGEST, or '#sha256=DIGEST&size_bytes=NUMBER': what must be there. A
+    /// bundle is given so, by the address of its manifest. Repeatable.
     #[arg(long = "input", value_name = "NAME=FILE", value_parser = parsing::input)]
     inputs: Vec<Named>,
     /// A word of your own, which comes back with the job and finds it in lists. Repeatable.
@@ -67,10 +68,7 @@ impl OrderArgs {
         unique("input", pairs)?;
         let inputs = self.inputs.iter().map(|(name, source)| match source {
             Ok(source) => Ok((name.as_str(), source)),
-            Err(Foreign(scheme)) => Err(JobError::Usage(format!(
-                "the input {name} is at an address with {scheme}://, and Macs fetch from https:// alone: \
-                 give such an address, or a file"
-            ))),
+            Err(unfit) => Err(JobError::Usage(unfit.says(name))),
         });
         inputs.collect()
     }
@@ -153,8 +151,15 @@ pub(super) fn sent(upload: UploadId) -> Value {
 }
 
 /// How an input is named that the Mac fetches from an address.
-pub(super) fn elsewhere(url: &SecretUrl) -> Value {
-    json!({ "url": url.expose() })
+pub(super) fn elsewhere(address: &Address) -> Value {
+    let mut input = json!({ "url": address.url.expose() });
+    if let Some(sha256) = &address.sha256 {
+        input["sha256"] = json!(sha256);
+    }
+    if let Some(size_bytes) = address.size_bytes {
+        input["size_bytes"] = json!(size_bytes);
+    }
+    input
 }
 
 /// What stands for an input that is not sent yet; nobody looks for it.

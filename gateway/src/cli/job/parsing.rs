@@ -4,8 +4,9 @@ use std::io::{self, Read as _};
 use std::path::PathBuf;
 
 use fencepost_domain::ids::UploadId;
-use fencepost_domain::secret_url::SecretUrl;
 use serde_json::Value;
+
+use super::address::{Address, Unfit, address, scheme};
 
 /// The longest file with an address that is read, in bytes: twice the longest address that is taken.
 const MAX_FILE_BYTES: usize = 8 * 1024;
@@ -20,16 +21,11 @@ pub(super) enum Source {
     /// A file that was sent before.
     Upload(UploadId),
     /// An address from where the Mac fetches it.
-    Url(SecretUrl),
+    Url(Address),
 }
 
-/// The scheme of an address that no Mac fetches from. Refused later than other mistakes: an argument that
-/// is refused is shown whole, with the signature that may be in it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Foreign(pub(super) String);
-
 /// An input by its name.
-pub(super) type Named = (String, Result<Source, Foreign>);
+pub(super) type Named = (String, Result<Source, Unfit>);
 
 /// `height=720` is the number 720, `codec=h264` a text, `x="720"` the text 720. What begins like JSON
 /// must be JSON.
@@ -54,7 +50,8 @@ pub(super) fn word(text: &str) -> Result<(String, String), String> {
     Ok((name, value.to_owned()))
 }
 
-/// `source=film.mp4`, `source=upload:ID`, `source=https://…` or `source=url-in:FILE`.
+/// `source=film.mp4`, `source=upload:ID`, `source=https://…` or `source=url-in:FILE`; an address may end
+/// with `#sha256=…`.
 pub(super) fn input(text: &str) -> Result<Named, String> {
     let (name, value) = split(text)?;
     let source = if let Some(id) = value.strip_prefix("upload:") {
@@ -62,36 +59,15 @@ pub(super) fn input(text: &str) -> Result<Named, String> {
         let id = id.map_err(|_| format!("{value:?} does not name the id of an upload"))?;
         Ok(Source::Upload(id))
     } else if let Some(file) = value.strip_prefix("url-in:") {
-        address(&written_in(file)?)
+        address(&written_in(file)?).map(Source::Url)
     } else if scheme(value).is_some() {
-        address(value)
+        address(value).map(Source::Url)
     } else if value.is_empty() {
         return Err("write NAME=FILE, such as source=film.mp4".to_owned());
     } else {
         Ok(Source::File(PathBuf::from(value)))
     };
     Ok((name, source))
-}
-
-/// `https` of `https://…`: what is before `://`, if it can be the scheme of an address.
-fn scheme(text: &str) -> Option<&str> {
-    let (scheme, _) = text.split_once("://")?;
-    let is_one = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
-        && scheme
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
-    is_one.then_some(scheme)
-}
-
-/// An address; what is wrong with it besides its scheme is said by the gateway.
-fn address(text: &str) -> Result<Source, Foreign> {
-    let scheme = scheme(text).unwrap_or_default();
-    let lower = scheme.to_ascii_lowercase();
-    match lower.as_str() {
-        // The gateway takes them in one spelling only.
-        "https" | "http" | "" => Ok(Source::Url(SecretUrl::new(lower + &text[scheme.len()..]))),
-        _ => Err(Foreign(lower)),
-    }
 }
 
 /// The one line that is written in a file, or comes by standard input if the file is called `-`. What is
@@ -133,9 +109,18 @@ fn split(text: &str) -> Result<(String, &str), String> {
 
 #[cfg(test)]
 mod tests {
+    use fencepost_domain::secret_url::SecretUrl;
     use serde_json::json;
 
     use super::*;
+
+    fn at(url: &str) -> Source {
+        Source::Url(Address {
+            url: SecretUrl::new(url),
+            sha256: None,
+            size_bytes: None,
+        })
+    }
 
     #[test]
     fn values_are_json_where_they_can_be_and_text_otherwise() {
@@ -167,7 +152,7 @@ mod tests {
         assert_eq!(file.1, Ok(Source::File(PathBuf::from("a=b.mp4"))));
         assert!(input("source=upload:x").is_err() && input("source=").is_err());
         let address = "https://files.example/a?sig=b=c";
-        let url = Ok(Source::Url(SecretUrl::new(address)));
+        let url = Ok(at(address));
         assert_eq!(input(&format!("source={address}")).unwrap().1, url);
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("address");
@@ -183,7 +168,7 @@ mod tests {
             "HTTPS://x.example/A?b=C",
             "hTTps://x.example/A?b=C",
         ] {
-            let url = Ok(Source::Url(SecretUrl::new("https://x.example/A?b=C")));
+            let url = Ok(at("https://x.example/A?b=C"));
             assert_eq!(input(&format!("source={text}")).unwrap().1, url, "{text}");
         }
         for (text, scheme) in [
@@ -192,7 +177,7 @@ mod tests {
             ("file:///etc/passwd", "file"),
             ("git+ssh://x.example/a", "git+ssh"),
         ] {
-            let foreign = Err(Foreign(scheme.to_owned()));
+            let foreign = Err(Unfit::Scheme(scheme.to_owned()));
             assert_eq!(input(&format!("source={text}")).unwrap().1, foreign);
         }
         for text in ["./https://a", "a b://c", "1://a", "://a", "/https:/a"] {
@@ -225,9 +210,12 @@ mod tests {
             assert!(!refused.contains("x.example"), "{refused}");
         }
         std::fs::write(&file, &longest).unwrap();
-        let url = Ok(Source::Url(SecretUrl::new(longest)));
+        let url = Ok(at(&longest));
         assert_eq!(input(&named).unwrap().1, url);
         std::fs::write(&file, "FTP://x.example/a\n").unwrap();
-        assert_eq!(input(&named).unwrap().1, Err(Foreign("ftp".to_owned())));
+        assert_eq!(
+            input(&named).unwrap().1,
+            Err(Unfit::Scheme("ftp".to_owned()))
+        );
     }
 }

@@ -103,7 +103,7 @@ fn inputs(order: &OrderArgs) -> Result<Map<String, Value>, JobError> {
     let inputs = order.inputs()?.into_iter().map(|(name, source)| {
         let input = match source {
             Source::Upload(id) => order::sent(*id),
-            Source::Url(url) => order::elsewhere(url),
+            Source::Url(address) => order::elsewhere(address),
             Source::File(_) => order::unsent(),
         };
         (name.to_owned(), input)

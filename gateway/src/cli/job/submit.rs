@@ -31,6 +31,10 @@ A file that a Mac fetches from where it is (written into a file, the address is 
 processes):
   fencepost job submit --service transcode.v1 --param codec=h264 --input source=url-in:address.txt
 
+A bundle, by the address of its manifest and the digest that `fencepost bundle manifest` prints:
+  fencepost job submit --service remotion.render.v1 --param composition=Main \\
+      --param encode.codec=h264 --input 'bundle=https://files.example/site/fencepost.json#sha256=…'
+
 The same order again, without sending the file again and without a second job:
   id=$(fencepost job upload film.mp4)
   fencepost job submit --service transcode.v1 --param codec=h264 \\
@@ -131,7 +135,7 @@ async fn send<'a>(
     for (name, source) in order.inputs()? {
         let input = match source {
             Source::Upload(id) => order::sent(*id),
-            Source::Url(url) => order::elsewhere(url),
+            Source::Url(address) => order::elsewhere(address),
             Source::File(path) => {
                 screen.leaves(match named(&all_sent).as_str() {
                     "" => format!("nothing was ordered; {} was not sent whole", path.display()),
