@@ -433,7 +433,7 @@ async fn a_file_that_fails_ends_the_others() {
     shelf.put("late.js", CODE);
     shelf.print();
     let mut network = open();
-    network.idle = Duration::from_secs(60);
+    network.idle = Duration::from_mins(1);
     let began = Instant::now();
     let (code, message) = fetch(&network, &shelf).await.failed("lost");
     assert!(
@@ -453,10 +453,10 @@ async fn a_lease_that_ends_in_the_middle_stops_it_and_nothing_is_left() {
     shelf.site.has("/site/never.js", vec![Play::Silence]);
     shelf.print();
     let mut network = open();
-    network.idle = Duration::from_secs(60);
+    network.idle = Duration::from_mins(1);
     let temp = tempfile::tempdir().unwrap();
     let workspace = Workspace::create(temp.path(), AttemptId::new()).unwrap();
-    let (live, stop, _deadline) = lease(Duration::from_secs(60));
+    let (live, stop, _deadline) = lease(Duration::from_mins(1));
     let folder = workspace.path().join("input-0");
     let bundle = Bundle {
         network: &network,

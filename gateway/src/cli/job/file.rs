@@ -15,7 +15,7 @@ pub(super) fn check(path: &Path) -> Result<(), String> {
     let facts = std::fs::metadata(path).map_err(|error| error.to_string())?;
     if facts.is_dir() {
         return Err(
-            "is a folder; a bundle is given by the address of its manifest, which `fencepost bundle \
+            "is a folder, no regular file; a bundle is given by the address of its manifest, which `fencepost bundle \
              manifest` makes"
                 .to_owned(),
         );

@@ -209,6 +209,15 @@ mod tests {
     }
 
     #[test]
+    fn the_form_of_an_input_is_that_of_its_slot() {
+        let form = |service: ServiceName, name: &str| service.form_of_input(name);
+        let (render, stitch) = (ServiceName::RemotionRenderV1, ServiceName::StitchExportV1);
+        assert_eq!(form(render, "bundle"), Some(InputForm::Bundle));
+        assert_eq!(form(stitch, "clip_64"), Some(InputForm::File));
+        assert_eq!(form(stitch, "bundle"), None);
+    }
+
+    #[test]
     fn exactly_the_inputs_of_the_service_are_taken() {
         let check = |service: ServiceName, names: &[&str]| {
             service
