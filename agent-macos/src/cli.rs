@@ -95,7 +95,7 @@ struct RunArgs {
     ///
     /// A bundle is a buyer's program. It runs in a browser without network, behind a wall of the
     /// operating system. Remotion itself is not free for companies of more than three people:
-    /// https://remotion.dev/license
+    /// <https://remotion.dev/license>
     #[arg(long, value_name = "DIR")]
     remotion: Option<PathBuf>,
     /// Use this node for Remotion [default: the one in PATH or in the usual places]

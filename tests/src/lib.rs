@@ -48,6 +48,7 @@ pub mod db;
 pub mod described;
 pub mod event_stream;
 pub mod file_host;
+pub mod folder_host;
 pub mod gateway;
 pub mod holds;
 pub mod lease;

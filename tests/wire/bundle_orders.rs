@@ -3,8 +3,7 @@
 use fencepost_domain::attempt::Phase;
 use fencepost_tests::Site;
 use fencepost_tests::buyer::clip;
-use fencepost_tests::gateway::{MAX_UPLOAD_BYTES, TO_THIS_MACHINE};
-use fencepost_tests::terminal::{Terminal, complaint};
+use fencepost_tests::gateway::MAX_UPLOAD_BYTES;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 

@@ -5,6 +5,7 @@ mod attack;
 mod auth;
 mod blobs;
 mod bundle_orders;
+mod bundles;
 mod cancel;
 mod clock;
 mod commit;
