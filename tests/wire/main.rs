@@ -35,6 +35,7 @@ mod payloads;
 mod progress;
 mod rate;
 mod real_agent;
+mod remotion;
 mod retention;
 mod rival_gateways;
 mod s3;

@@ -21,6 +21,8 @@ pub struct Limits {
     pub probe_time: Duration,
     /// The largest file that a child may write, in bytes (Linux only).
     pub file_bytes: u64,
+    /// The largest file that a browser may write, whose master is larger than what becomes of it.
+    pub scratch_bytes: u64,
     /// The most private memory that a child may use, in bytes (Linux only).
     pub memory_bytes: u64,
 }
@@ -34,6 +36,7 @@ impl Default for Limits {
             frame: Duration::from_mins(1),
             probe_time: Duration::from_secs(20),
             file_bytes: 64 * GIB,
+            scratch_bytes: 64 * GIB,
             memory_bytes: 8 * GIB,
         }
     }

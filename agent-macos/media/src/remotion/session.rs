@@ -1,6 +1,6 @@
 //! One browser for one piece of work, in a folder of its own, and the limits that it has.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
@@ -139,10 +139,8 @@ impl<'a> Session<'a> {
     async fn run(&self, errand: &Errand<'_>, listener: &mut dyn Listener) -> Result<(), Trouble> {
         let ports = free_ports().map_err(|error| MediaFailure::io("no port is free", &error))?;
         // Of the same name, whose ending Remotion goes by.
-        let result = self
-            .folder
-            .join(errand.output.file_name().unwrap_or_default());
-        self.write_task(errand, ports[0], &result)
+        let result = errand.output.file_name().unwrap_or_default();
+        self.write_task(errand, ports[0], result)
             .map_err(|error| MediaFailure::io("the browser's task cannot be written", &error))?;
         // Ended by our own stop, or when what the script says is refused.
         let stop = self.bench.stop.child_token();
@@ -158,25 +156,30 @@ impl<'a> Session<'a> {
             .await
             .map_err(|error| not_started("the renderer", &error))?;
         heard.judge(&finished, (&self.bench.limits, &self.folder))?;
-        tokio::fs::rename(&result, errand.output)
+        tokio::fs::rename(self.folder.join(result), errand.output)
             .await
             .map_err(|error| MediaFailure::io("what was rendered cannot be moved", &error))?;
         Ok(())
     }
 
-    fn write_task(&self, errand: &Errand<'_>, port: u16, output: &Path) -> io::Result<()> {
+    /// A file of the folder, as it is called behind the wall.
+    fn inside(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.remotion.wall.seen(&self.folder).join(name)
+    }
+
+    fn write_task(&self, errand: &Errand<'_>, port: u16, output: &OsStr) -> io::Result<()> {
         // As a folder, which is where Node begins to look for packages.
         let packages = format!("{}/", self.remotion.packages.display());
         let drawing = errand.drawing;
         let task = Task {
             packages,
             bundle: errand.bundle,
-            browser: self.folder.join("launcher.sh"),
+            browser: self.inside("launcher.sh"),
             mode: self.remotion.mode(),
             port,
             frame_ms: self.frame_time().as_millis(),
             props: errand.props,
-            output: output.to_owned(),
+            output: self.inside(output),
             composition: drawing.map(|drawing| drawing.composition),
             first_frame: drawing.and_then(|drawing| drawing.first_frame),
             last_frame: drawing.and_then(|drawing| drawing.last_frame),
@@ -223,8 +226,8 @@ impl<'a> Session<'a> {
         args.extend(self.limits().map(|number| number.to_string().into()));
         args.extend(["/usr/bin/env".into(), "-i".into(), self.strays.mark()]);
         for (name, value) in [
-            ("HOME", self.folder.as_path()),
-            ("TMPDIR", self.folder.as_path()),
+            ("HOME", self.remotion.wall.seen(&self.folder)),
+            ("TMPDIR", self.remotion.wall.seen(&self.folder)),
             ("FENCEPOST_BROWSER", self.remotion.browser.as_path()),
         ] {
             let mut word = OsString::from(format!("{name}="));
@@ -234,8 +237,8 @@ impl<'a> Session<'a> {
         args.push(format!("FENCEPOST_DEBUG_PORT={}", ports[1]).into());
         args.push("PATH=/usr/bin:/bin:/usr/sbin:/sbin".into());
         args.push(self.remotion.node.clone().into());
-        args.push(self.folder.join("script.mjs").into());
-        args.push(self.folder.join("task.json").into());
+        args.push(self.inside("script.mjs").into());
+        args.push(self.inside("task.json").into());
         args
     }
 
@@ -252,7 +255,7 @@ impl<'a> Session<'a> {
         };
         [
             seconds.saturating_mul(cores),
-            limits.file_bytes / 512,
+            limits.scratch_bytes / 512,
             memory,
         ]
     }

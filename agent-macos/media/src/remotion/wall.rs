@@ -29,6 +29,9 @@ const SYSTEM: &[&str] = &[
 /// A file of the working folder that says where `localhost` is.
 pub(super) const HOSTS: (&str, &str) = ("hosts", "127.0.0.1 localhost\n::1 localhost\n");
 
+/// Where bubblewrap shows the working folder.
+const SHORT: &str = "/browser";
+
 /// Seatbelt's rules, of which the last that fits counts. What is not of the machine's owner (the
 /// system, programs, fonts) may be read.
 const SEATBELT_PROFILE: &str = r#"(version 1)
@@ -96,6 +99,15 @@ impl Wall {
         }
     }
 
+    /// Where the folder is seen inside. Chrome has a socket in it, whose path must be short: an attempt's
+    /// own is too long for that on Linux. On macOS such sockets are elsewhere.
+    pub(super) fn seen<'a>(&self, folder: &'a Path) -> &'a Path {
+        match self {
+            Self::Bubblewrap { .. } => Path::new(SHORT),
+            Self::Seatbelt { .. } => folder,
+        }
+    }
+
     /// Its arguments, before those that run another program inside.
     pub(super) fn arguments(&self, inside: Inside<'_>) -> Vec<OsString> {
         match self {
@@ -128,11 +140,11 @@ fn bubblewrap(inside: Inside<'_>) -> Vec<OsString> {
     for path in inside.readable {
         bind("--ro-bind", path);
     }
-    bind("--bind", inside.folder);
     // So that `localhost` is found; the machine's own list may name what is nobody's business.
     let hosts = inside.folder.join(HOSTS.0);
     args.extend(["--ro-bind".into(), hosts.into(), "/etc/hosts".into()]);
-    args.extend(["--chdir".into(), inside.folder.into()]);
+    args.extend(["--bind".into(), inside.folder.into(), SHORT.into()]);
+    args.extend(["--chdir", SHORT].map(OsString::from));
     args
 }
 
@@ -152,8 +164,9 @@ fn seatbelt(inside: Inside<'_>) -> String {
     let readable = inside.readable.iter().map(|path| allow("file-read*", path));
     let own = [
         allow("file-read* file-write*", inside.folder),
-        // Sockets of files, which Chrome has for its own processes.
+        // Sockets of files, which Chrome has for its own processes, and where it makes them.
         allow("network*", inside.folder),
+        allow("network*", Path::new("/private/var/folders")),
     ];
     let rules = [SEATBELT_PROFILE.to_owned()].into_iter().chain(readable);
     let rules = rules.chain(own).chain(inside.ports.map(port));

@@ -23,8 +23,13 @@ pub(crate) fn remotion() -> Remotion {
     Remotion::find(&overrides).expect("Node, a browser and a wall")
 }
 
+/// With a work folder whose path is as long as an agent's may be, and a limit for the output that no
+/// browser could live with.
 pub(crate) async fn studio() -> Kit {
     let mut kit = Kit::new().await;
+    kit.bench.folder.push("a-long-name-".repeat(15));
+    std::fs::create_dir(&kit.bench.folder).expect("a work folder");
+    kit.bench.limits.file_bytes = 200_000;
     kit.bench.tools.remotion = Some(remotion());
     kit
 }
