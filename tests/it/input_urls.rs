@@ -10,6 +10,8 @@ use fencepost_domain::ids::{JobId, RequestId};
 use fencepost_domain::matcher::input_url_word;
 use fencepost_domain::secret_url::SecretUrl;
 use fencepost_store::tx::Asked;
+use fencepost_store::tx::end_by_agent::AgentEndKind;
+use fencepost_store::tx::record_progress::ProgressAnswer;
 use fencepost_store::tx::submit_job::{Elsewhere, NewInput, NewJob};
 use fencepost_store::vault::{Sealed, Vault};
 use fencepost_tests::World;
@@ -118,6 +120,33 @@ async fn whatever_ends_a_job_forgets_its_addresses() {
     let deleted = world.store.delete_job(world.org, failed).await;
     deleted.expect("it runs");
     assert_eq!(inputs(&world, failed).await, json!([]));
+}
+
+#[tokio::test]
+async fn what_a_worker_says_of_its_work_is_kept_without_the_address_it_was_given() {
+    let world = World::new().await;
+    let mac = device(&world).await;
+    let job = world.submit_with(elsewhere).await;
+    let lease = world.lease(&mac).await;
+    let mut progress = lease.progress(Phase::Downloading);
+    progress.detail = Some(format!("fetching {URL}"));
+    let answers = world.store.record_progress(vec![progress]).await;
+    assert!(matches!(
+        answers.expect("it runs")[..],
+        [ProgressAnswer::Renewed(_)]
+    ));
+    let mut end = lease.fail(FailureCode::InputInvalid);
+    if let AgentEndKind::Fail { message, .. } = &mut end.kind {
+        *message = format!("<{URL}>: HTTP 404");
+    }
+    world.end(end).await;
+    let said = world.job(job).await.failure_message;
+    assert_eq!(said.as_deref(), Some("<https://files.example/…>: HTTP 404"));
+    for table in ["jobs", "attempts"] {
+        let rows = format!("select coalesce(string_agg(t::text, ' '), '') from {table} t");
+        let rows = world.db.text(&rows).await;
+        assert!(!rows.contains("sig=abc"), "{table}: {rows}");
+    }
 }
 
 #[tokio::test]

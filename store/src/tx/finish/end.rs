@@ -3,7 +3,7 @@
 use fencepost_domain::ending::{Back, Ending, JobNext};
 use fencepost_domain::failure::FailureCode;
 use fencepost_domain::ledger::Settlement;
-use fencepost_domain::text::clean;
+use fencepost_domain::text::{clean, without_addresses};
 use serde::Serialize;
 use uuid::Uuid;
 
@@ -119,9 +119,9 @@ impl Finish {
         }
     }
 
-    /// Why it ended, for people; cleaned and bounded.
+    /// Why it ended, for people; cleaned and bounded. A worker knows the addresses of the inputs.
     pub(in crate::tx) fn message(mut self, message: &str) -> Self {
-        let message = clean(message, MAX_MESSAGE_BYTES);
+        let message = clean(&without_addresses(message), MAX_MESSAGE_BYTES);
         if self.job.failure_code.is_some() {
             self.job.failure_message = Some(message.clone());
         }

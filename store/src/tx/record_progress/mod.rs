@@ -13,7 +13,7 @@ use fencepost_domain::attempt::{AttemptStatus, Phase};
 use fencepost_domain::clock::ClockReading;
 use fencepost_domain::duration::LeaseDuration;
 use fencepost_domain::fencing::{FenceViolation, LeaseClaim, Operation, check_identity};
-use fencepost_domain::text::clean;
+use fencepost_domain::text::{clean, without_addresses};
 use serde::Serialize;
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -221,7 +221,7 @@ fn decide(
         detail: one
             .detail
             .as_deref()
-            .map(|detail| clean(detail, MAX_DETAIL_BYTES)),
+            .map(|detail| clean(&without_addresses(detail), MAX_DETAIL_BYTES)),
     };
     Ok((
         ProgressAnswer::Renewed(Renewal::new(expires_at, now)),
