@@ -9,7 +9,7 @@ mod sound;
 
 use std::path::Path;
 
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncReadExt, AsyncSeekExt as _, SeekFrom};
 
 use crate::{FailureCode, MediaFailure};
 
@@ -142,8 +142,20 @@ const HEAD: u64 = 4096;
 
 /// Reads the beginning of a regular file and recognises its container.
 pub(crate) async fn sniff(file: &Path) -> Result<Container, MediaFailure> {
-    let (_, head) = open(file).await?;
-    recognise(&head).map_err(refuse)
+    let (mut file, head) = open(file).await?;
+    let Some(tag) = sound::tag_length(&head) else {
+        return recognise(&head).map_err(refuse);
+    };
+    // Not only mp3 has tags in front, which may be longer than what was read.
+    let mut sound = Vec::new();
+    file.seek(SeekFrom::Start(tag))
+        .await
+        .map_err(|error| cannot(&error))?;
+    file.take(HEAD)
+        .read_to_end(&mut sound)
+        .await
+        .map_err(|error| cannot(&error))?;
+    Ok(sound::recognise(&sound).unwrap_or(Container::Mp3))
 }
 
 /// A regular file and its beginning.
@@ -208,7 +220,7 @@ pub(crate) fn recognise(head: &[u8]) -> Result<Container, &'static str> {
     if packets(0, 188) || packets(4, 192) {
         return Ok(Container::MpegTs);
     }
-    let known: [(&[u8], Container); 6] = [
+    let known: [(&[u8], Container); 5] = [
         (&[0x00, 0x00, 0x01, 0xba], Container::MpegPs),
         (b"FLV\x01", Container::Flv),
         (
@@ -217,7 +229,6 @@ pub(crate) fn recognise(head: &[u8]) -> Result<Container, &'static str> {
         ),
         (b"OggS", Container::Ogg),
         (&[0x06, 0x0e, 0x2b, 0x34], Container::Mxf),
-        (b"ID3", Container::Mp3),
     ];
     if let Some((_, container)) = known.iter().find(|(magic, _)| at(0, magic)) {
         return Ok(*container);

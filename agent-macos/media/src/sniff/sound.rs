@@ -16,6 +16,19 @@ const HERTZ: [usize; 3] = [44_100, 48_000, 32_000];
 /// The sampling rates that ADTS has an index for.
 const ADTS_RATES: u8 = 13;
 
+/// The bytes of the ID3 tag that a file begins with, if it does.
+pub(super) fn tag_length(head: &[u8]) -> Option<u64> {
+    const HEADER: u64 = 10;
+    let [b'I', b'D', b'3', _, _, flags, size @ ..] = head else {
+        return None;
+    };
+    // Seven bits of each byte, so that no tag looks like a frame.
+    let size = size.get(..4)?.iter();
+    let size = size.fold(0, |all, &byte| all << 7 | u64::from(byte & 0x7f));
+    let footer = if flags & 0x10 == 0 { 0 } else { HEADER };
+    Some(HEADER + size + footer)
+}
+
 /// The container of a file of sound that begins with `head`, if it is one.
 pub(super) fn recognise(head: &[u8]) -> Option<Container> {
     // RF64 is what WAVE becomes beyond 4 GiB.
@@ -116,6 +129,14 @@ mod tests {
             );
             assert_eq!(recognise(&twice(&start, length + 1)), None, "{start:x?}");
         }
+    }
+
+    #[test]
+    fn a_tag_is_as_long_as_it_says_with_its_header_and_footer() {
+        assert_eq!(tag_length(b"ID3\x04\0\0\0\0\x02\x01rest"), Some(10 + 257));
+        assert_eq!(tag_length(b"ID3\x04\0\x10\0\0\x02\x01"), Some(20 + 257));
+        assert_eq!(tag_length(b"ID3\x04\0\0\0\0\x02"), None);
+        assert_eq!(tag_length(b"RIFF\0\0\0\0\0\0\0\0"), None);
     }
 
     #[test]

@@ -11,6 +11,7 @@ async fn sounds_of_every_container_rate_and_layout_are_mixed() {
     let kit = Kit::new().await;
     let tone = "sine=frequency=440:sample_rate=44100:duration=2,volume=4";
     let input = ["-f", "lavfi", "-i", tone];
+    let long_title = format!("title={}", "long ".repeat(2_000));
     for (name, coding) in [
         ("t.mp3", &["-ar", "44100"][..]),
         (
@@ -19,6 +20,12 @@ async fn sounds_of_every_container_rate_and_layout_are_mixed() {
         ),
         ("bare.mp3", &["-id3v2_version", "0", "-write_xing", "0"]),
         ("t.aac", &["-b:a", "128k"]),
+        // A tag in front, of more bytes than are looked at to recognise a file.
+        (
+            "tagged.aac",
+            &["-write_id3v2", "1", "-metadata", &long_title],
+        ),
+        ("tagged.mp3", &["-metadata", &long_title]),
         ("t.m4a", &["-c:a", "aac"]),
         ("t.flac", &["-sample_fmt", "s32"]),
         ("t.ogg", &["-c:a", "libvorbis"]),
