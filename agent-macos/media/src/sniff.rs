@@ -194,7 +194,7 @@ pub(crate) fn recognise(head: &[u8]) -> Result<Container, &'static str> {
             .is_some_and(|found| found == magic)
     };
     if picture::is_picture(head) {
-        return Err("the file is a still picture, not video or sound");
+        return Err("the file is a still picture or an animated one, not video or sound");
     }
     let box_name = head.get(4..8).unwrap_or_default();
     if box_name == b"ftyp" {
