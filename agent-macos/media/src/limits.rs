@@ -23,6 +23,8 @@ pub struct Limits {
     pub file_bytes: u64,
     /// The largest file that a browser may write, whose master is larger than what becomes of it.
     pub scratch_bytes: u64,
+    /// The most that a page may make a browser keep in all files of its profile, in bytes.
+    pub profile_bytes: u64,
     /// The most private memory that a child may use, in bytes (Linux only).
     pub memory_bytes: u64,
 }
@@ -37,6 +39,7 @@ impl Default for Limits {
             probe_time: Duration::from_secs(20),
             file_bytes: 64 * GIB,
             scratch_bytes: 64 * GIB,
+            profile_bytes: 2 * GIB,
             memory_bytes: 8 * GIB,
         }
     }

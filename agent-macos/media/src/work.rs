@@ -229,7 +229,9 @@ fn whose_fault(failure: CheckFailure, copied: bool) -> MediaFailure {
         CheckFailure::Rejected(rejection) => {
             let code = match rejection {
                 Rejection::Duration { .. } | Rejection::TooLong { .. } => FailureCode::InputInvalid,
-                Rejection::Undecodable(_) if copied => FailureCode::InputInvalid,
+                Rejection::Undecodable(_) | Rejection::NotCompositions(_) if copied => {
+                    FailureCode::InputInvalid
+                }
                 Rejection::Empty
                 | Rejection::NotMedia(_)
                 | Rejection::NotCompositions(_)

@@ -24,6 +24,8 @@ pub use path::{MAX_PATH_BYTES, check_path};
 pub const MAX_MANIFEST_BYTES: u64 = 1 << 20;
 /// The most files of a bundle.
 pub const MAX_FILES: usize = 5_000;
+/// The most folders that its files are in. They take room that no size of a file says.
+pub const MAX_FOLDERS: usize = 5_000;
 /// The file that every bundle has: the page that is opened.
 pub const INDEX: &str = "index.html";
 /// How the manifest of a folder is called that is written without another name.
@@ -183,6 +185,10 @@ fn check_places(files: &[BundleFile]) -> Result<(), FieldError> {
         for (end, _) in folded.match_indices('/') {
             if !folders.insert(folded[..end].to_owned()) {
                 continue;
+            }
+            if folders.len() > MAX_FOLDERS {
+                let problem = format!("must be in at most {MAX_FOLDERS} folders");
+                return Err(FieldError::new("files", problem));
             }
             if let Some(other) = places.get(&folded[..end]) {
                 let problem =

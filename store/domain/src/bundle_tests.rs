@@ -231,6 +231,20 @@ fn odd_paths() -> impl Strategy<Value = Vec<String>> {
     proptest::collection::vec(path, 0..4)
 }
 
+#[test]
+fn folders_that_no_size_speaks_of_are_counted() {
+    // Each file in fifty folders of its own.
+    let deep = |files: usize| {
+        let paths = (0..files).map(|n| format!("{n}/{}x", "a/".repeat(49)));
+        let paths: Vec<_> = paths.chain([INDEX.to_owned()]).collect();
+        of_paths(&paths.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    assert!(deep(MAX_FOLDERS / 50).is_ok());
+    let error = deep(MAX_FOLDERS / 50 + 1).unwrap_err();
+    assert_eq!(error.field, "files");
+    assert!(error.problem.contains("5000 folders"), "{}", error.problem);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
 

@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::events::{Failed, Line, Place, blame};
 use crate::child::{Ended, Finished, LimitKind};
 use crate::exit::require_success;
+use crate::work::invalid;
 use crate::{FailureCode, Limits, MediaFailure};
 
 /// What is heard while a browser works.
@@ -66,6 +67,11 @@ impl Heard {
         if let Some(described) = line.composition {
             self.described = true;
             self.refused = listener.composition(described).err();
+        } else if drawn > 0 && !self.described {
+            // A description that was too long to be heard, or that somebody kept from us.
+            self.refused = Some(invalid(
+                "frames are drawn of a composition that was not described",
+            ));
         }
         self.failed = line.failed.or(self.failed.take());
         has_moved
@@ -151,10 +157,17 @@ impl Heard {
             let what = "the bundle cannot be rendered";
             return MediaFailure::quoting(blame(&failed), what, &failed.message, folder);
         }
-        let ended = require_success("the renderer", finished, folder);
-        ended.err().unwrap_or_else(|| {
-            let message = "the renderer ended without a result";
-            MediaFailure::new(FailureCode::RunnerFailed, message)
-        })
+        let failure = |what: &str| {
+            let code = FailureCode::RunnerFailed;
+            MediaFailure::quoting(code, what, &finished.stderr, folder)
+        };
+        match finished.ended {
+            // The bundle has run, which can end Node and choose its last words: they blame nobody.
+            Ended::Failed(status) => failure(&format!("the renderer failed (status {status})")),
+            Ended::Success => failure("the renderer ended without a result"),
+            _ => require_success("the renderer", finished, folder)
+                .err()
+                .unwrap_or_else(|| failure("the renderer failed")),
+        }
     }
 }

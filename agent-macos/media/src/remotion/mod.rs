@@ -13,6 +13,7 @@
 //! of this machine's files but programs and fonts, in a folder that is new for every try. Where there
 //! is no such wall, no bundle is run.
 
+mod disk;
 mod events;
 mod find;
 mod heard;

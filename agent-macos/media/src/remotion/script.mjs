@@ -46,14 +46,17 @@ const open = async () => {
   }
 };
 
+// A page may give anything for a number, of any length.
+const number = (value) => (typeof value === 'number' ? value : null);
+
 const list = async ({ getCompositions }, options) => {
   const found = await getCompositions(task.bundle, options);
   const compositions = found.map((one) => ({
     id: one.id,
-    width: one.width,
-    height: one.height,
-    fps: one.fps,
-    duration_in_frames: one.durationInFrames,
+    width: number(one.width),
+    height: number(one.height),
+    fps: number(one.fps),
+    duration_in_frames: number(one.durationInFrames),
     default_props: one.defaultProps ?? {},
   }));
   writeFileSync(task.output, JSON.stringify(compositions));
@@ -61,8 +64,16 @@ const list = async ({ getCompositions }, options) => {
 
 const render = async ({ selectComposition, renderMedia }, options) => {
   const composition = await selectComposition({ ...options, id: task.composition });
-  const { id, width, height, fps, durationInFrames } = composition;
-  say({ composition: { id, width, height, fps, duration_in_frames: durationInFrames } });
+  const { width, height, fps, durationInFrames } = composition;
+  say({
+    composition: {
+      id: task.composition,
+      width: number(width),
+      height: number(height),
+      fps: number(fps),
+      duration_in_frames: number(durationInFrames),
+    },
+  });
   const first = task.first_frame ?? 0;
   const last = task.last_frame ?? durationInFrames - 1;
   await renderMedia({

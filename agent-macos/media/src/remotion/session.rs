@@ -10,13 +10,14 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::Remotion;
 use super::heard::{Heard, Listener, Trouble};
 use super::strays::Strays;
 use super::wall::{HOSTS, Inside};
+use super::{Remotion, disk};
 use crate::child::{self, ChildLimits, ChildSpec, Stdout};
 use crate::exit::not_started;
-use crate::{FailureCode, Isolation, MediaFailure, Workbench};
+use crate::work::invalid;
+use crate::{FailureCode, Isolation, MediaFailure, StopSignal, Workbench};
 
 const SCRIPT: &str = include_str!("script.mjs");
 const LAUNCHER: &str = include_str!("launcher.sh");
@@ -152,14 +153,35 @@ impl<'a> Session<'a> {
             }
             moved
         };
-        let finished = child::run(self.spec(errand, ports), Stdout::Lines(&mut follow), &stop)
-            .await
-            .map_err(|error| not_started("the renderer", &error))?;
-        heard.judge(&finished, (&self.bench.limits, &self.folder))?;
-        tokio::fs::rename(self.folder.join(result), errand.output)
-            .await
-            .map_err(|error| MediaFailure::io("what was rendered cannot be moved", &error))?;
-        Ok(())
+        let most = self.bench.limits.profile_bytes;
+        let running = child::run(self.spec(errand, ports), Stdout::Lines(&mut follow), &stop);
+        let growing = disk::outgrown(self.folder.clone(), most);
+        let (finished, is_outgrown) = either(running, growing, &stop).await;
+        let finished = finished.map_err(|error| not_started("the renderer", &error))?;
+        // Nobody is left who could put something else in the place of the result.
+        self.strays.end();
+        if is_outgrown && !self.bench.stop.is_cancelled() {
+            return Err(invalid(format!(
+                "the bundle's page keeps more than {most} bytes in the browser (databases, caches)"
+            ))
+            .into());
+        }
+        let judged = heard.judge(&finished, (&self.bench.limits, &self.folder));
+        judged.map_err(|trouble| self.or_full_disk(trouble))?;
+        Ok(hand_over(&self.folder.join(result), errand.output).await?)
+    }
+
+    /// What fails on a full disk says nothing of the bundle, whoever's words it is in.
+    fn or_full_disk(&self, trouble: Trouble) -> Trouble {
+        match trouble {
+            Trouble::Failed(MediaFailure::Failed { message, .. })
+                if disk::is_full(&self.folder) =>
+            {
+                let message = format!("No space left on device: {message}");
+                MediaFailure::new(FailureCode::DeviceFault, message).into()
+            }
+            other => other,
+        }
     }
 
     /// A file of the folder, as it is called behind the wall.
@@ -259,6 +281,34 @@ impl<'a> Session<'a> {
             memory,
         ]
     }
+}
+
+/// Runs to the end, which comes soon once the alarm has stopped it; says whether it has.
+async fn either<T>(
+    running: impl Future<Output = T>,
+    alarm: impl Future<Output = ()>,
+    stop: &StopSignal,
+) -> (T, bool) {
+    tokio::pin!(running);
+    tokio::select! {
+        done = &mut running => (done, false),
+        () = alarm => {
+            stop.cancel();
+            (running.await, true)
+        }
+    }
+}
+
+/// Moves the result out. A link in its place would lead to what only we may read.
+async fn hand_over(result: &Path, output: &Path) -> Result<(), MediaFailure> {
+    let cannot = |error| MediaFailure::io("what was rendered cannot be moved", &error);
+    let found = tokio::fs::symlink_metadata(result).await;
+    let is_missing = matches!(&found, Err(error) if error.kind() == io::ErrorKind::NotFound);
+    if is_missing || !found.map_err(cannot)?.is_file() {
+        let message = "the renderer said that it succeeded and wrote no file";
+        return Err(MediaFailure::new(FailureCode::RunnerFailed, message));
+    }
+    tokio::fs::rename(result, output).await.map_err(cannot)
 }
 
 impl Drop for Session<'_> {

@@ -15,6 +15,7 @@ mod mix_shapes;
 mod mixes;
 mod remotion;
 mod remotion_limits;
+mod remotion_pages;
 mod remotion_wall;
 mod shapes;
 mod stitch_colours;

@@ -230,6 +230,49 @@ async fn what_went_wrong_is_told_in_the_words_of_who_said_it_without_paths() {
 }
 
 #[tokio::test]
+async fn what_is_no_file_is_no_result_and_nothing_is_read_through_it() {
+    let list = r#"{"id":"stolen","width":2,"height":2,"fps":1,"duration_in_frames":1}"#;
+    for put in [
+        "ln -s \"$LEFT/secret.json\" compositions.json",
+        "mkfifo compositions.json",
+        "mkdir compositions.json",
+        ":",
+    ] {
+        let script = format!("{OPENED}\n{put}\necho '{{\"done\":true}}'");
+        let kit = studio(&script).await;
+        std::fs::write(kit.source("secret.json"), format!("[{list}]")).unwrap();
+        let says = ["wrote no file"];
+        assert_failed(inspect(&kit).await, FailureCode::RunnerFailed, &says);
+        assert_eq!(kit.work_files(), Vec::<PathBuf>::new());
+    }
+}
+
+#[tokio::test]
+async fn frames_of_a_composition_that_nobody_described_are_refused() {
+    let long = format!(
+        r#"{{"composition":{{"id":"{}","width":64,"height":36,"fps":10,"duration_in_frames":3}}}}"#,
+        "x".repeat(10_000)
+    );
+    let script = format!("{OPENED}\n{SCATTER}\n{SCATTERED}\necho '{long}'\n{DRAWN}\nsleep 1000");
+    let kit = studio(&script).await;
+    let says = ["was not described"];
+    assert_failed(render(&kit).await, FailureCode::InputInvalid, &says);
+    assert_gone(&kit).await;
+}
+
+#[tokio::test]
+async fn last_words_of_a_renderer_that_has_opened_blame_no_device() {
+    for words in [
+        "No space left on device",
+        "sandbox-exec: denied",
+        "Permission denied",
+    ] {
+        let kit = studio(&format!("{OPENED}\necho '{words}' >&2\nexit 1")).await;
+        assert_failed(render(&kit).await, FailureCode::RunnerFailed, &[words]);
+    }
+}
+
+#[tokio::test]
 async fn the_next_run_of_the_agent_ends_browsers_that_a_killed_one_left() {
     let kit = studio(&format!("{OPENED}\n{SCATTER}\nsleep 1000")).await;
     let roster = Roster::open(kit.source("children")).unwrap();

@@ -1,0 +1,49 @@
+//! The disk beneath a browser: what a page may make it keep, and whether there is room at all.
+//!
+//! A file's size is limited, but a page has databases and caches of as many files as it likes, for
+//! which a browser gives it a large part of whatever disk there is.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How the renderer calls the folder of a browser's profile, up to what is random.
+const PROFILE: &str = "puppeteer_dev_chrome_profile-";
+const EVERY: Duration = Duration::from_millis(500);
+/// A disk with less room than this is full.
+const FULL_BYTES: u64 = 1 << 20;
+
+/// Ends when the profiles in a folder hold more than so many bytes.
+pub(super) async fn outgrown(folder: PathBuf, most: u64) {
+    loop {
+        tokio::time::sleep(EVERY).await;
+        let folder = folder.clone();
+        let held = tokio::task::spawn_blocking(move || profile_bytes(&folder));
+        if held.await.is_ok_and(|held| held > most) {
+            return;
+        }
+    }
+}
+
+/// Whether nothing more can be written below a folder.
+pub(super) fn is_full(folder: &Path) -> bool {
+    rustix::fs::statvfs(folder)
+        .is_ok_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) < FULL_BYTES)
+}
+
+fn profile_bytes(folder: &Path) -> u64 {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let profiles = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(PROFILE));
+    profiles.map(|entry| used_bytes(&entry.path())).sum()
+}
+
+/// Bytes of all files below; links lead nowhere, and what has just gone counts as nothing.
+fn used_bytes(folder: &Path) -> u64 {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let sizes = entries.map(|entry| match entry.metadata() {
+        Ok(metadata) if metadata.is_dir() => used_bytes(&entry.path()),
+        Ok(metadata) => metadata.len(),
+        Err(_) => 0,
+    });
+    sizes.fold(0, u64::saturating_add)
+}

@@ -1,0 +1,170 @@
+//! Pages that speak the renderer's protocol themselves and mean no good.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use fencepost_media::{FailureCode, MediaFailure, Output, run};
+use serde_json::{Value, json};
+
+use crate::kit::{Kit, job_of};
+use crate::remotion::studio;
+
+/// The page that the agent draws at its start, which this one changes.
+const PAGE: &str = include_str!("../../src/remotion/trial.html");
+
+/// A bundle of the honest page and a script that runs after its own.
+fn bundle(kit: &Kit, script: &str) -> PathBuf {
+    let folder = kit.source("bundle");
+    std::fs::create_dir_all(&folder).unwrap();
+    let page = format!("{PAGE}<script>{script}</script>");
+    std::fs::write(folder.join("index.html"), page).unwrap();
+    std::fs::write(folder.join("bundle.js"), "").unwrap();
+    folder
+}
+
+async fn render(kit: &Kit, bundle: &Path) -> Result<Output, MediaFailure> {
+    let params = json!({"composition": "trial", "encode": {"codec": "h264"}});
+    work(kit, "remotion.render.v1", bundle, &params).await
+}
+
+async fn work(
+    kit: &Kit,
+    service: &str,
+    bundle: &Path,
+    params: &Value,
+) -> Result<Output, MediaFailure> {
+    let job = job_of(service, &[("bundle", bundle)], params);
+    run(&kit.bench, &job, &|_| ()).await
+}
+
+#[track_caller]
+fn assert_invalid(result: Result<Output, MediaFailure>, says: &str) {
+    let failure = result.expect_err("this must fail");
+    assert_eq!(failure.code(), Some(FailureCode::InputInvalid), "{failure}");
+    assert!(failure.to_string().contains(says), "{failure}");
+}
+
+#[tokio::test]
+async fn a_page_that_ends_the_renderer_cannot_blame_the_device_with_its_last_words() {
+    let kit = studio().await;
+    // The renderer's server throws an error with this address, and with it Node ends.
+    let page = "window.remotion_renderReady = false; fetch('/proxy/sandbox-exec:');";
+    let result = render(&kit, &bundle(&kit, page)).await;
+    let failure = result.expect_err("its server is gone");
+    assert_eq!(failure.code(), Some(FailureCode::RunnerFailed), "{failure}");
+    assert_eq!(kit.work_files(), Vec::<PathBuf>::new());
+}
+
+#[tokio::test]
+async fn a_composition_of_odd_numbers_is_refused_before_a_frame_is_drawn() {
+    let kit = studio().await;
+    for odd in [
+        // Longer than a line that is listened to.
+        "width: '1'.repeat(20000)",
+        "durationInFrames: 1e12",
+        "durationInFrames: Infinity",
+        "fps: NaN",
+        "fps: [25]",
+        "height: -64",
+    ] {
+        let page = format!(
+            "window.remotion_calculateComposition = () => ({{...composition, {odd}}});\n\
+             window.remotion_setFrame = () => {{ throw new Error('drawn'); }};"
+        );
+        let result = render(&kit, &bundle(&kit, &page)).await;
+        assert_invalid(result, "the composition is not as it should be");
+    }
+}
+
+#[tokio::test]
+async fn a_bundle_that_lists_a_composition_twice_is_the_buyers_to_mend() {
+    let kit = studio().await;
+    let page = "window.getStaticCompositions = () => [composition, composition];";
+    let bundle = bundle(&kit, page);
+    let result = work(&kit, "remotion.inspect.v1", &bundle, &json!({})).await;
+    assert_invalid(result, "is in it twice");
+}
+
+#[tokio::test]
+async fn a_page_that_never_stops_is_stopped_whenever_that_is() {
+    let mut kit = studio().await;
+    kit.bench.limits.frame = Duration::from_secs(6);
+    for page in [
+        "for (;;);",
+        "window.remotion_calculateComposition = () => new Promise(() => {});",
+        "window.remotion_setFrame = (frame) => { show(frame); while (frame === 1); };",
+    ] {
+        let began = Instant::now();
+        let failure = render(&kit, &bundle(&kit, page)).await;
+        let failure = failure.expect_err("it never ends");
+        assert_eq!(failure.code(), Some(FailureCode::Stalled), "{failure}");
+        assert!(began.elapsed() < Duration::from_secs(30), "{page}");
+        assert_eq!(kit.work_files(), Vec::<PathBuf>::new());
+    }
+}
+
+#[tokio::test]
+async fn a_page_that_fills_the_disk_is_ended() {
+    let mut kit = studio().await;
+    kit.bench.limits.profile_bytes = 60_000_000;
+    kit.bench.limits.file_bytes = 1 << 30;
+    let page = r#"
+        window.remotion_calculateComposition = async () => {
+          const opened = indexedDB.open('store');
+          opened.onupgradeneeded = () => opened.result.createObjectStore('all');
+          await new Promise((resolve) => { opened.onsuccess = resolve; });
+          for (let number = 0; number < 40; number++) {
+            const bytes = new Uint8Array(1e7);
+            for (let at = 0; at < 1e7; at += 50000) {
+              crypto.getRandomValues(bytes.subarray(at, at + 50000));
+            }
+            const change = opened.result.transaction('all', 'readwrite');
+            change.objectStore('all').put(new Blob([bytes]), number);
+            await new Promise((resolve) => { change.oncomplete = resolve; });
+          }
+          await new Promise((resolve) => { setTimeout(resolve, 5000); });
+          return composition;
+        };"#;
+    let result = render(&kit, &bundle(&kit, page)).await;
+    assert_invalid(result, "more than 60000000 bytes in the browser");
+    assert_eq!(kit.work_files(), Vec::<PathBuf>::new());
+}
+
+#[tokio::test]
+async fn a_page_does_not_reach_its_own_browsers_port_for_debugging() {
+    let kit = studio().await;
+    // All ports that a system gives out by itself.
+    let page = r#"
+        const answers = async (port) => {
+          try {
+            await fetch(`http://127.0.0.1:${port}/json`, {mode: 'no-cors'});
+            return [port];
+          } catch {
+            return [];
+          }
+        };
+        const reach = async (port) => {
+          const read = await fetch(`http://127.0.0.1:${port}/json`).then(() => 'read', () => '');
+          const socket = new WebSocket(`ws://127.0.0.1:${port}/devtools/browser`);
+          const opened = await new Promise((resolve) => {
+            socket.onopen = () => resolve('opened');
+            socket.onerror = () => resolve('');
+          });
+          return read + opened;
+        };
+        window.remotion_calculateComposition = async () => {
+          const found = [];
+          for (let first = 32768; first < 61000; first += 250) {
+            const some = Array.from({length: 250}, (_, more) => answers(first + more));
+            found.push(...(await Promise.all(some)).flat());
+          }
+          const others = found.filter((port) => port !== Number(location.port));
+          const reached = await Promise.all(others.map(reach));
+          throw new Error(`${others.length} others, reached [${reached.join('')}]`);
+        };"#;
+    let result = render(&kit, &bundle(&kit, page)).await;
+    let failure = result.expect_err("it throws");
+    let text = failure.to_string();
+    assert!(!text.contains("0 others"), "{text}");
+    assert!(text.contains("others, reached []"), "{text}");
+}
