@@ -1,9 +1,12 @@
 //! The disk beneath a browser: what a page may make it keep, and whether there is room at all.
 //!
 //! A file's size is limited, but a page has databases and caches of as many files as it likes, for
-//! which a browser gives it a large part of whatever disk there is.
+//! which a browser gives it a large part of whatever disk there is. And whoever got out of the page may
+//! close folders to us.
 
 use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -29,6 +32,25 @@ pub(super) async fn outgrown(folder: PathBuf, most: u64) {
 pub(super) fn is_full(folder: &Path) -> bool {
     rustix::fs::statvfs(folder)
         .is_ok_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) < FULL_BYTES)
+}
+
+/// Removes a folder, also if some in it were closed to their owner.
+pub(super) fn remove(folder: &Path) -> io::Result<()> {
+    fs::remove_dir_all(folder).or_else(|_| {
+        open_up(folder);
+        fs::remove_dir_all(folder)
+    })
+}
+
+/// As far as possible; links are not followed.
+fn open_up(folder: &Path) {
+    // What cannot be opened is found by the second try to remove it.
+    let _ = fs::set_permissions(folder, fs::Permissions::from_mode(0o700));
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    for inner in folders {
+        open_up(&inner.path());
+    }
 }
 
 fn profile_bytes(folder: &Path) -> u64 {

@@ -27,7 +27,8 @@ static NO_OTHER_WALL: Isolation = Isolation::None {
 };
 /// Sets the limits of every process behind the wall, and runs the rest. They are set from within,
 /// because what the wall consists of may start processes before anybody outside can limit them.
-const LIMITED: &str = r#"ulimit -c 0; ulimit -t "$1"; ulimit -f "$2"; [ "$3" = 0 ] || ulimit -d "$3"; shift 3; exec "$@""#;
+/// Where a Linux runs short of memory they are the first that it ends.
+const LIMITED: &str = r#"{ echo 1000 >/proc/self/oom_score_adj; } 2>/dev/null; ulimit -c 0; ulimit -t "$1"; ulimit -f "$2"; [ "$3" = 0 ] || ulimit -d "$3"; shift 3; exec "$@""#;
 /// A browser that does not open is given up after so many, each in a new folder.
 const TRIES: u32 = 2;
 
@@ -314,7 +315,7 @@ async fn hand_over(result: &Path, output: &Path) -> Result<(), MediaFailure> {
 impl Drop for Session<'_> {
     fn drop(&mut self) {
         self.strays.end();
-        if let Err(error) = std::fs::remove_dir_all(&self.folder) {
+        if let Err(error) = disk::remove(&self.folder) {
             tracing::warn!(%error, "a browser's folder could not be removed");
         }
     }

@@ -14,6 +14,7 @@ mod limits;
 mod mix_shapes;
 mod mixes;
 mod remotion;
+mod remotion_disk;
 mod remotion_limits;
 mod remotion_pages;
 mod remotion_wall;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::kit::{Kit, empty_bundle, is_running, job_of, pid_in, soon, stand_in};
 
-const OPENED: &str = r#"echo '{"opened":true}'"#;
+pub(crate) const OPENED: &str = r#"echo '{"opened":true}'"#;
 const DESCRIBED: &str = r#"echo '{"composition":{"id":"film","width":64,"height":36,"fps":10,"duration_in_frames":3}}'"#;
 const DRAWN: &str = r#"for n in 1 2 3; do echo "{\"drawn\":$n,\"written\":0}"; done"#;
 const STILL: &str = r#"echo '{"drawn":0,"written":0}'"#;
@@ -20,7 +20,7 @@ const SCATTERED: &str = r#"while [ ! -s "$LEFT/stray" ]; do sleep 0.02; done"#;
 
 /// A workbench whose renderer does what a script of the shell says, in which `$LEFT` is a folder that
 /// outlives the work.
-async fn studio(script: &str) -> Kit {
+pub(crate) async fn studio(script: &str) -> Kit {
     let mut kit = Kit::new().await;
     let sources = kit.sources.path();
     empty_bundle(sources);
@@ -49,12 +49,16 @@ async fn render(kit: &Kit) -> Result<Output, MediaFailure> {
     work(kit, "remotion.render.v1", &params).await
 }
 
-async fn inspect(kit: &Kit) -> Result<Output, MediaFailure> {
+pub(crate) async fn inspect(kit: &Kit) -> Result<Output, MediaFailure> {
     work(kit, "remotion.inspect.v1", &json!({})).await
 }
 
 #[track_caller]
-fn assert_failed(result: Result<Output, MediaFailure>, code: FailureCode, says: &[&str]) {
+pub(crate) fn assert_failed(
+    result: Result<Output, MediaFailure>,
+    code: FailureCode,
+    says: &[&str],
+) {
     let failure = result.expect_err("this must fail");
     assert_eq!(failure.code(), Some(code), "{failure}");
     for says in says {

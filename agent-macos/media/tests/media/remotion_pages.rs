@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use fencepost_media::{FailureCode, MediaFailure, Output, run};
+use fencepost_media::{FailureCode, MediaFailure, Output, Progress, run};
 use serde_json::{Value, json};
 
 use crate::kit::{Kit, job_of};
@@ -88,7 +88,8 @@ async fn a_bundle_that_lists_a_composition_twice_is_the_buyers_to_mend() {
 #[tokio::test]
 async fn a_page_that_never_stops_is_stopped_whenever_that_is() {
     let mut kit = studio().await;
-    kit.bench.limits.frame = Duration::from_secs(6);
+    // Remotion gives no page less than seven seconds.
+    kit.bench.limits.frame = Duration::from_secs(10);
     for page in [
         "for (;;);",
         "window.remotion_calculateComposition = () => new Promise(() => {});",
@@ -101,6 +102,42 @@ async fn a_page_that_never_stops_is_stopped_whenever_that_is() {
         assert!(began.elapsed() < Duration::from_secs(30), "{page}");
         assert_eq!(kit.work_files(), Vec::<PathBuf>::new());
     }
+}
+
+/// The processes that were started for a piece of work in this folder.
+fn processes_of(folder: &Path) -> Vec<PathBuf> {
+    let mark = format!("FENCEPOST_WORK={}", folder.display());
+    let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let environments = all.map(|process| process.path().join("environ"));
+    let is_ours = |path: &PathBuf| {
+        let environment = std::fs::read(path).unwrap_or_default();
+        String::from_utf8_lossy(&environment).contains(&mark)
+    };
+    environments.filter(is_ours).collect()
+}
+
+#[tokio::test]
+async fn a_stop_ends_a_real_browser_in_the_middle_of_a_frame_and_leaves_nothing() {
+    let kit = studio().await;
+    let page = "window.remotion_setFrame = (frame) => { show(frame); while (frame === 2); };";
+    let bundle = bundle(&kit, page);
+    let params = json!({"composition": "trial", "encode": {"codec": "h264"}});
+    let job = job_of("remotion.render.v1", &[("bundle", &bundle)], &params);
+    let stop = kit.bench.stop.clone();
+    let stopped = std::sync::OnceLock::new();
+    let note = |progress: Progress| {
+        if progress.percent > Some(0) {
+            assert!(!processes_of(&kit.bench.folder).is_empty());
+            stopped.get_or_init(Instant::now);
+            stop.cancel();
+        }
+    };
+    let result = run(&kit.bench, &job, &note).await;
+    assert_eq!(result.unwrap_err(), MediaFailure::Stopped);
+    let took = stopped.get().expect("a frame was drawn").elapsed();
+    assert!(took < Duration::from_secs(2), "{took:?}");
+    assert_eq!(processes_of(&kit.bench.folder), Vec::<PathBuf>::new());
+    assert_eq!(kit.work_files(), Vec::<PathBuf>::new());
 }
 
 #[tokio::test]

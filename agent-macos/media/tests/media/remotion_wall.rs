@@ -160,4 +160,7 @@ async fn every_process_behind_the_wall_has_its_limits() {
     assert!(seconds >= 6 * 3600, "{seconds}");
     assert_eq!(blocks, 64 << 21);
     assert_eq!(core, 0);
+    if cfg!(target_os = "linux") {
+        assert_eq!(seen(true, "cat /proc/self/oom_score_adj").await, "1000");
+    }
 }
