@@ -252,6 +252,21 @@ async fn what_is_no_file_is_no_result_and_nothing_is_read_through_it() {
 }
 
 #[tokio::test]
+async fn nobody_is_left_when_the_result_is_handed_over() {
+    // Would see the result outside of the folder that was its own.
+    let wait = "while [ ! -e ../compositions.json ]; do :; done; echo seen > \"$1/seen\"";
+    let script = format!(
+        "{OPENED}\n{SCATTER}\n{SCATTERED}\nsetsid sh -c '{wait}' sh \"$LEFT\" >/dev/null 2>&1 &\n\
+         sleep 0.1\necho '[]' > compositions.json\necho '{{\"done\":true}}'"
+    );
+    let kit = studio(&script).await;
+    let output = inspect(&kit).await.expect("a list");
+    std::fs::remove_file(output.file).unwrap();
+    assert_gone(&kit).await;
+    assert!(!kit.source("seen").exists());
+}
+
+#[tokio::test]
 async fn frames_of_a_composition_that_nobody_described_are_refused() {
     let long = format!(
         r#"{{"composition":{{"id":"{}","width":64,"height":36,"fps":10,"duration_in_frames":3}}}}"#,

@@ -147,6 +147,18 @@ async fn a_bundle_has_an_environment_of_its_own_and_sees_no_other_processes() {
 }
 
 #[tokio::test]
+async fn a_bundle_has_no_rights_of_roots_and_no_terminal_of_the_agents() {
+    if !Path::new("/proc").exists() {
+        return;
+    }
+    let rights = "grep -c 'Cap\\(Prm\\|Eff\\|Bnd\\).*0000000000000000' /proc/self/status";
+    assert_eq!(seen(true, rights).await, "3");
+    // A session of another namespace has no number here.
+    let session = "read -r _ _ _ _ _ session _ < /proc/self/stat; echo $session";
+    assert_ne!(seen(true, session).await, "0");
+}
+
+#[tokio::test]
 async fn every_process_behind_the_wall_has_its_limits() {
     let mut limits = seen(true, "ulimit -t; ulimit -f; ulimit -c").await;
     limits.push(' ');
@@ -162,5 +174,6 @@ async fn every_process_behind_the_wall_has_its_limits() {
     assert_eq!(core, 0);
     if cfg!(target_os = "linux") {
         assert_eq!(seen(true, "cat /proc/self/oom_score_adj").await, "1000");
+        assert_eq!(seen(true, "ulimit -d").await, (8 << 20).to_string());
     }
 }
