@@ -74,4 +74,20 @@ mod tests {
             );
         }
     }
+
+    #[tokio::test]
+    async fn a_file_that_is_longer_than_a_list_is_not_read() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let mut text = list(&[composition()]);
+        text.resize(usize::try_from(MAX_DOCUMENT_BYTES).unwrap(), b' ');
+        std::fs::write(file.path(), &text).unwrap();
+        assert!(check(file.path()).await.is_ok());
+        text.push(b' ');
+        std::fs::write(file.path(), &text).unwrap();
+        let found = check(file.path()).await;
+        let Err(CheckFailure::Rejected(Rejection::NotCompositions(problem))) = found else {
+            panic!("{found:?}");
+        };
+        assert!(problem.contains("1048577 bytes"), "{problem}");
+    }
 }

@@ -52,9 +52,11 @@ impl Heard {
         };
         let drawn = line.drawn.unwrap_or(0);
         let written = line.written.unwrap_or(0);
-        let has_moved = line.opened
-            || line.composition.is_some()
-            || line.done
+        // Who says it again may want to say something else.
+        let described = line.composition.filter(|_| !self.described);
+        let has_moved = (line.opened && !self.opened)
+            || described.is_some()
+            || (line.done && !self.done)
             || drawn > self.drawn
             || written > self.written;
         if drawn > self.drawn {
@@ -64,7 +66,7 @@ impl Heard {
         self.done |= line.done;
         self.drawn = self.drawn.max(drawn);
         self.written = self.written.max(written);
-        if let Some(described) = line.composition {
+        if let Some(described) = described {
             self.described = true;
             self.refused = listener.composition(described).err();
         } else if drawn > 0 && !self.described {

@@ -151,6 +151,11 @@ async fn what_a_renderer_leaves_is_ended_however_it_ends_itself() {
         ("kill -SEGV $$", Some(FailureCode::RunnerFailed)),
         ("kill -KILL $$", Some(FailureCode::DeviceFault)),
         ("exit 0", Some(FailureCode::RunnerFailed)),
+        // A result, and nobody who says that it is whole.
+        (
+            "echo '[]' > compositions.json",
+            Some(FailureCode::RunnerFailed),
+        ),
         (
             "echo '[]' > compositions.json; echo '{\"done\":true}'",
             None,
@@ -264,6 +269,42 @@ async fn nobody_is_left_when_the_result_is_handed_over() {
     std::fs::remove_file(output.file).unwrap();
     assert_gone(&kit).await;
     assert!(!kit.source("seen").exists());
+}
+
+#[tokio::test]
+async fn a_list_that_is_too_long_is_refused_as_it_is_and_as_it_is_written() {
+    let kit = studio(&format!(
+        "{OPENED}\ncp \"$LEFT/list\" compositions.json\necho '{{\"done\":true}}'"
+    ))
+    .await;
+    let says = ["more than 1048576 bytes"];
+    std::fs::write(kit.source("list"), [b'x'; 1_100_000]).unwrap();
+    assert_failed(inspect(&kit).await, FailureCode::InputInvalid, &says);
+    // Short enough, but not with its lines indented.
+    let one = |n: u32| json!({"id": n.to_string(), "width": 2, "height": 2, "fps": 1, "duration_in_frames": 1});
+    let list = serde_json::to_vec(&(0..10_000).map(one).collect::<Vec<_>>()).unwrap();
+    assert!(list.len() < 1_000_000);
+    std::fs::write(kit.source("list"), list).unwrap();
+    assert_failed(inspect(&kit).await, FailureCode::InputInvalid, &says);
+}
+
+#[tokio::test]
+async fn only_the_first_description_counts() {
+    let long = DESCRIBED.replace("\"duration_in_frames\":3", "\"duration_in_frames\":700");
+    // In one piece, so that both are read before anything is ended.
+    let both = format!("both=$({long}; {DESCRIBED}); echo \"$both\"");
+    let kit = studio(&format!("{OPENED}\n{both}\nsleep 1000")).await;
+    let says = ["70.00 s long"];
+    assert_failed(render(&kit).await, FailureCode::InputInvalid, &says);
+    // To say it again is no sign of life.
+    let kit = studio(&format!(
+        "{OPENED}\nwhile :; do {DESCRIBED}; {OPENED}; sleep 0.1; done"
+    ))
+    .await;
+    let mut running = Box::pin(render(&kit));
+    let ended = tokio::time::timeout(Duration::from_secs(8), &mut running).await;
+    let says = ["the first frame was not drawn"];
+    assert_failed(ended.expect("it is ended"), FailureCode::Stalled, &says);
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use fencepost_media::fixture::remotion_bundle;
 use fencepost_media::{Remotion, Wall, run};
 use serde_json::json;
 
-use crate::kit::{Kit, empty_bundle, job_of, stand_in};
+use crate::kit::{Kit, empty_bundle, job_of, soon, stand_in};
 use crate::remotion::{color, render, studio};
 
 /// Lets everything through.
@@ -176,4 +176,44 @@ async fn every_process_behind_the_wall_has_its_limits() {
         assert_eq!(seen(true, "cat /proc/self/oom_score_adj").await, "1000");
         assert_eq!(seen(true, "ulimit -d").await, (8 << 20).to_string());
     }
+}
+
+/// Where the second process of a test writes.
+const INSIDE: &str = "FENCEPOST_TEST_LEFT";
+
+#[tokio::test]
+async fn a_browser_dies_with_an_agent_that_is_killed() {
+    let test = "remotion_wall::a_browser_dies_with_an_agent_that_is_killed";
+    if let Some(left) = std::env::var_os(INSIDE) {
+        let bundle = PathBuf::from(left);
+        let mut kit = studio().await;
+        let remotion = kit.bench.tools.remotion.as_mut().expect("it was found");
+        remotion.node = stand_in(&bundle, "node", "echo '{\"opened\":true}'; exec sleep 1000");
+        remotion.packages.clone_from(&bundle);
+        let job = job_of("remotion.inspect.v1", &[("bundle", &bundle)], &json!({}));
+        let ended = run(&kit.bench, &job, &|_| ()).await;
+        panic!("it was to be killed: {ended:?}");
+    }
+    let left = tempfile::tempdir().unwrap();
+    empty_bundle(left.path());
+    let mut agent = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", test])
+        .env(INSIDE, left.path())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    // Its folder's name is in what runs behind the wall.
+    let runs = || {
+        let ours = left.path().join("node").display().to_string();
+        let all = std::process::Command::new("ps")
+            .args(["-axww", "-o", "args="])
+            .output();
+        let all = String::from_utf8_lossy(&all.unwrap().stdout).into_owned();
+        all.lines().any(|line| line.contains(&ours))
+    };
+    let started = soon(runs).await;
+    agent.kill().unwrap();
+    agent.wait().unwrap();
+    assert!(started);
+    assert!(!cfg!(target_os = "linux") || soon(|| !runs()).await);
 }
