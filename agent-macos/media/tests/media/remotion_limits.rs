@@ -278,7 +278,7 @@ async fn a_list_that_is_too_long_is_refused_as_it_is_and_as_it_is_written() {
     ))
     .await;
     let says = ["more than 1048576 bytes"];
-    std::fs::write(kit.source("list"), [b'x'; 1_100_000]).unwrap();
+    std::fs::write(kit.source("list"), vec![b'x'; 1_100_000]).unwrap();
     assert_failed(inspect(&kit).await, FailureCode::InputInvalid, &says);
     // Short enough, but not with its lines indented.
     let one = |n: u32| json!({"id": n.to_string(), "width": 2, "height": 2, "fps": 1, "duration_in_frames": 1});

@@ -145,7 +145,7 @@ async fn a_page_that_fills_the_disk_is_ended() {
     let mut kit = studio().await;
     kit.bench.limits.profile_bytes = 60_000_000;
     kit.bench.limits.file_bytes = 1 << 30;
-    let page = r#"
+    let page = r"
         window.remotion_calculateComposition = async () => {
           const opened = indexedDB.open('store');
           opened.onupgradeneeded = () => opened.result.createObjectStore('all');
@@ -161,7 +161,7 @@ async fn a_page_that_fills_the_disk_is_ended() {
           }
           await new Promise((resolve) => { setTimeout(resolve, 5000); });
           return composition;
-        };"#;
+        };";
     let result = render(&kit, &bundle(&kit, page)).await;
     assert_invalid(result, "more than 60000000 bytes in the browser");
     assert_eq!(kit.work_files(), Vec::<PathBuf>::new());
@@ -190,7 +190,7 @@ async fn a_page_does_not_reach_its_own_browsers_port_for_debugging() {
         return;
     }
     let kit = studio().await;
-    let page = r#"
+    let page = r"
         const told = async () => {
           for (;;) {
             const port = await fetch('/public/port.txt', {cache: 'no-store'});
@@ -209,7 +209,7 @@ async fn a_page_does_not_reach_its_own_browsers_port_for_debugging() {
             socket.onerror = () => resolve('');
           });
           throw new Error(`${answers} answer, reached [${read}${opened}]`);
-        };"#;
+        };";
     let bundle = bundle(&kit, page);
     std::fs::create_dir(bundle.join("public")).unwrap();
     let (result, ()) = tokio::join!(render(&kit, &bundle), betray_port(&kit, &bundle));
