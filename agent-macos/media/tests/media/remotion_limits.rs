@@ -163,7 +163,10 @@ async fn what_a_renderer_leaves_is_ended_however_it_ends_itself() {
     ] {
         let kit = studio(&format!("{OPENED}\n{SCATTER}\n{SCATTERED}\n{end}")).await;
         match inspect(&kit).await {
-            Ok(output) => std::fs::remove_file(output.file).unwrap(),
+            Ok(output) => {
+                assert_eq!(code, None, "{end}");
+                std::fs::remove_file(output.file).unwrap();
+            }
             Err(failure) => assert_eq!(failure.code(), code, "{end}: {failure}"),
         }
         assert_gone(&kit).await;
