@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use fencepost_domain::attempt::Phase;
-use fencepost_domain::service::{InputForm, ServiceName, ServiceParams};
+use fencepost_domain::service::{InputForm, ServiceParams};
 use fencepost_protocol::{InputGrant, OutputDeclaration};
 
 use crate::address::Gateway;
@@ -135,9 +135,7 @@ impl Job<'_> {
     }
 
     fn is_bundle(&self, input: &InputGrant) -> bool {
-        let service = ServiceName::parse(&self.work.service);
-        let form = service.and_then(|service| service.form_of_input(&input.name));
-        form == Some(InputForm::Bundle)
+        InputForm::named(&self.work.service, &input.name) == Some(InputForm::Bundle)
     }
 
     /// Downloads what a link of the gateway leads to.

@@ -56,8 +56,8 @@ pub enum StartError {
     /// The gateway's address.
     #[error(transparent)]
     Address(#[from] AddressError),
-    /// FFmpeg.
-    #[error("this machine cannot work: {0}")]
+    /// FFmpeg, or what was named to render Remotion with.
+    #[error("this machine cannot work: {}", .0.message())]
     Media(#[from] MediaFailure),
     /// The HTTP client.
     #[error("the HTTP client cannot be made: {0}")]

@@ -40,6 +40,15 @@ impl Runner {
             limits: Limits::default(),
             stop: stop.clone(),
         };
+        if let Some(remotion) = &tools.remotion {
+            tracing::info!(
+                renderer = remotion.version,
+                node = %remotion.node.display(),
+                browser = %remotion.browser.display(),
+                wall = remotion.wall.describe(),
+                "Remotion found, and is tried now"
+            );
+        }
         let proven = fencepost_media::capabilities(&bench).await;
         tracing::info!(
             ffmpeg = %tools.ffmpeg.display(),
@@ -47,15 +56,6 @@ impl Runner {
             isolation = tools.isolation.describe(),
             "FFmpeg found and tried"
         );
-        if let Some(remotion) = &tools.remotion {
-            tracing::info!(
-                renderer = remotion.version,
-                node = %remotion.node.display(),
-                browser = %remotion.browser.display(),
-                wall = remotion.wall.describe(),
-                "Remotion found and tried"
-            );
-        }
         Ok(Self { tools, proven })
     }
 

@@ -88,9 +88,32 @@ fn hide_addresses(line: &str) -> String {
     out
 }
 
-/// Replaces every absolute path by `<path>`. `30/1` and `./output.mp4` are not absolute paths.
+/// Replaces every absolute path by `<path>`. `30/1` and `./output.mp4` are not absolute paths, and
+/// neither are the addresses of a buyer's program, which stay up to a `?`: what follows may be a signature.
 fn hide_paths(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
+    let mut rest = line;
+    while let Some(at) = ["http://", "https://"]
+        .iter()
+        .filter_map(|scheme| rest.find(scheme))
+        .min()
+    {
+        hide_paths_between_addresses(&rest[..at], &mut out);
+        rest = &rest[at..];
+        let ends =
+            |c: char| c.is_whitespace() || matches!(c, '\'' | '"' | '`' | ',' | ')' | ']' | '>');
+        let (address, after) = rest.split_at(rest.find(ends).unwrap_or(rest.len()));
+        match address.split_once('?') {
+            Some((address, _)) => out.extend([address, "?…"]),
+            None => out.push_str(address),
+        }
+        rest = after;
+    }
+    hide_paths_between_addresses(rest, &mut out);
+    out
+}
+
+fn hide_paths_between_addresses(line: &str, out: &mut String) {
     let mut before = ' ';
     let mut inside = false;
     for c in line.chars() {
@@ -106,7 +129,6 @@ fn hide_paths(line: &str) -> String {
         }
         before = c;
     }
-    out
 }
 
 fn keep_end(text: &str) -> String {
@@ -163,6 +185,20 @@ mod tests {
         assert_eq!(
             cleaned("[mov @ 0x55ceef2ac0c0] rate 30/1"),
             "[mov] rate 30/1"
+        );
+    }
+
+    #[test]
+    fn addresses_are_named_without_what_may_be_a_signature_and_files_are_not() {
+        assert_eq!(
+            cleaned(
+                "no image at https://x.example/a/cat.png?sig=s3cret, nor at (/home/me/cat.png)"
+            ),
+            "no image at https://x.example/a/cat.png?…, nor at (<path>)"
+        );
+        assert_eq!(
+            cleaned("\"http://localhost:4001/public/b.png\" and file:///home/me/b.png"),
+            "\"http://localhost:4001/public/b.png\" and file:<path>"
         );
     }
 

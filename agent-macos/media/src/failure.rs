@@ -63,6 +63,14 @@ impl MediaFailure {
         Self::new(FailureCode::DeviceFault, format!("{what}: {error}"))
     }
 
+    /// What went wrong, for a person who is not asking for the code.
+    pub fn message(&self) -> &str {
+        match self {
+            Self::Stopped => "stopped",
+            Self::Failed { message, .. } => message,
+        }
+    }
+
     /// The code, or nothing if we stopped the work ourselves.
     pub fn code(&self) -> Option<FailureCode> {
         match self {

@@ -108,11 +108,7 @@ pub(crate) fn search_folders() -> Vec<PathBuf> {
 fn locate(name: &str, named: Option<&Path>, folders: &[PathBuf]) -> Result<PathBuf, MediaFailure> {
     let missing = |message| MediaFailure::new(FailureCode::DeviceFault, message);
     if let Some(path) = named {
-        let absolute = std::path::absolute(path)
-            .ok()
-            .filter(|path| is_program(path));
-        return absolute
-            .ok_or_else(|| missing(format!("the {name} that was configured is no program")));
+        return configured(name, path);
     }
     folders
         .iter()
@@ -124,6 +120,21 @@ fn locate(name: &str, named: Option<&Path>, folders: &[PathBuf]) -> Result<PathB
              Debian and Ubuntu"
             ))
         })
+}
+
+/// The absolute path of a program that was named.
+pub(crate) fn configured(name: &str, path: &Path) -> Result<PathBuf, MediaFailure> {
+    let absolute = std::path::absolute(path)
+        .ok()
+        .filter(|path| is_program(path));
+    absolute.ok_or_else(|| {
+        let path = path.display();
+        let message = format!(
+            "the {name} that was named, {path}, is no program: name another one, or none for one that is \
+             found"
+        );
+        MediaFailure::new(FailureCode::DeviceFault, message)
+    })
 }
 
 pub(crate) fn is_program(path: &Path) -> bool {

@@ -7,7 +7,7 @@
 //! gone elsewhere.
 
 use fencepost_domain::ids::AttemptId;
-use fencepost_domain::service::{InputForm, ServiceName};
+use fencepost_domain::service::InputForm;
 use fencepost_protocol::LeaseOffer;
 
 use super::Core;
@@ -50,21 +50,14 @@ pub(super) fn bytes_needed(offer: &LeaseOffer) -> u64 {
     let inputs = offer.inputs.iter().map(|input| {
         let unknown = UNKNOWN_BYTES.min(input.max_bytes.unwrap_or(0));
         // Of a bundle only the manifest's size is said.
-        let said = input
-            .size_bytes
-            .filter(|_| !is_bundle(&offer.service, &input.name));
+        let form = InputForm::named(&offer.service, &input.name);
+        let said = input.size_bytes.filter(|_| form != Some(InputForm::Bundle));
         said.unwrap_or(unknown)
     });
     inputs
         .fold(0, u64::saturating_add)
         .saturating_mul(INPUTS_TIMES)
         .saturating_add(FLOOR_BYTES)
-}
-
-/// Whether the input of this name is many files.
-fn is_bundle(service: &str, input: &str) -> bool {
-    let service = ServiceName::parse(service);
-    service.and_then(|service| service.form_of_input(input)) == Some(InputForm::Bundle)
 }
 
 /// Whether a failure says that the disk is full.

@@ -102,7 +102,12 @@ impl Bundle<'_> {
         // The folder is to hold what it lists, and nothing else is needed of it.
         tokio::fs::remove_file(&file).await.map_err(unreadable)?;
         Manifest::read(&bytes).map_err(|error| {
-            let message = What::Manifest.says(&self.grant.name, &error.to_string());
+            let problem = match error.field.as_str() {
+                // All of it, which is named already.
+                "manifest" => error.problem,
+                _ => error.to_string(),
+            };
+            let message = What::Manifest.says(&self.grant.name, &problem);
             StepError::failed(INVALID, message)
         })
     }

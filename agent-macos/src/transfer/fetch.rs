@@ -98,8 +98,9 @@ impl Fetch<'_> {
             if tries_left == 0 {
                 return Err(StepError::failed(CODE, message));
             }
+            // Not as `message`, which is what the log calls the text itself.
             tracing::warn!(
-                message,
+                why = message,
                 tries_left,
                 "an input was not fetched; trying again"
             );

@@ -91,6 +91,20 @@ async fn a_manifest_says_every_byte_of_a_folder_and_what_to_order_with() {
 }
 
 #[tokio::test]
+async fn the_examples_of_the_help_can_be_pasted_as_they_are() {
+    let nobody = Terminal::new("http://127.0.0.1:1", "");
+    let help = nobody.says(&["bundle", "manifest", "--help"]).await;
+    let example: Vec<_> = help
+        .lines()
+        .skip_while(|line| !line.contains("job submit"))
+        .take_while(|line| !line.is_empty())
+        .collect();
+    let (last, before) = example.split_last().expect("an example");
+    assert!(before.iter().all(|line| line.ends_with(" \\")), "{help}");
+    assert!(last.ends_with("fencepost.json#sha256=$sha256\""), "{help}");
+}
+
+#[tokio::test]
 async fn a_folder_that_cannot_be_listed_gets_no_manifest() {
     let temp = tempfile::tempdir().expect("a folder");
     let dist = folder(temp.path());
@@ -98,7 +112,10 @@ async fn a_folder_that_cannot_be_listed_gets_no_manifest() {
     let page = format!("{dist}/index.html");
     let lost = format!("{dist}/nowhere/a.json");
     for (words, says) in [
-        (&["bundle", "manifest", &page][..], "is no folder"),
+        (
+            &["bundle", "manifest", &page][..],
+            "is no folder: name the one with index.html in it",
+        ),
         (
             &["bundle", "manifest", &dist, "--out", &page],
             "is no manifest",

@@ -48,7 +48,10 @@ pub(super) async fn proven(
         match attempt(&bench, (service, &params), encoders).await {
             Ok(()) => words.push(Capability::new(word)),
             // Asked for by whoever configured it, so they should hear that it is not to be had.
-            Err(why) => tracing::warn!(word, why, "Remotion does not work here"),
+            Err(why) => tracing::warn!(
+                why,
+                "{word} is not offered: Remotion does not work here with this node and browser"
+            ),
         }
     }
     words
@@ -69,7 +72,7 @@ async fn attempt(
         proven: encoders.clone(),
     };
     let output = run(bench, &job, &|_| ()).await;
-    let file = Partial::new(output.map_err(|failure| failure.to_string())?.file);
+    let file = Partial::new(output.map_err(|failure| failure.message().to_owned())?.file);
     if service == ServiceName::RemotionRenderV1 && !begins_red(bench, &file.path).await? {
         return Err("another picture is drawn than the page shows".to_owned());
     }
@@ -85,7 +88,9 @@ fn write_bundle(folder: &Path) -> std::io::Result<()> {
 
 async fn begins_red(bench: &Workbench, file: &Path) -> Result<bool, String> {
     let found = probe(bench, file).await;
-    let container = found.map_err(|failure| failure.to_string())?.container;
+    let container = found
+        .map_err(|failure| failure.message().to_owned())?
+        .container;
     let mut args = Args::default();
     args.words("-hide_banner -nostdin -loglevel error -nostats");
     args.input(container, file);

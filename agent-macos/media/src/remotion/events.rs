@@ -127,6 +127,30 @@ pub(super) fn blame(failed: &Failed) -> FailureCode {
     }
 }
 
+/// Where Remotion goes on with what is of no use to a buyer: other ways to render, and the page's text.
+const DIGRESSIONS: &[&str] = &[
+    "When using the Remotion Lambda",
+    "The page loaded contained",
+];
+/// Said of what would have had to come from a network.
+const CUT_OFF: &[&str] = &["Failed to fetch", "net::ERR_", "https://"];
+
+/// What a bundle or Remotion said, without what does not help, and what that means.
+pub(super) fn told(said: &str) -> (&'static str, &str) {
+    let mut said = said;
+    while let Some(rest) = said.strip_prefix("Error: ") {
+        said = rest;
+    }
+    let ends = DIGRESSIONS.iter().filter_map(|words| said.find(words));
+    let said = &said[..ends.min().unwrap_or(said.len())];
+    let means = if CUT_OFF.iter().any(|sign| said.contains(sign)) {
+        "the bundle cannot be rendered (there is no network, so what it shows must be files of the bundle)"
+    } else {
+        "the bundle cannot be rendered"
+    };
+    (means, said)
+}
+
 #[cfg(test)]
 mod tests {
     use fencepost_domain::service::{ServiceName, ServiceParams};
@@ -193,6 +217,33 @@ mod tests {
         // A part of a long one may be short enough.
         let long = composition((100, 100), 25.0, 1600);
         assert!(frames_of(&long, &wish(Some(1500), None), 60).is_ok());
+    }
+
+    #[test]
+    fn what_needs_a_network_is_said_to_have_none_and_digressions_are_left_out() {
+        for (said, hints, left) in [
+            ("title is undefined", false, "title is undefined"),
+            (
+                "Error: Error loading image with src: https://x.example/a.png",
+                true,
+                "Error loading image with src: https://x.example/a.png",
+            ),
+            (
+                "Error loading image with src: http://localhost:4001/public/a.png",
+                false,
+                "Error loading image with src: http://localhost:4001/public/a.png",
+            ),
+            ("prices: Failed to fetch", true, "prices: Failed to fetch"),
+            (
+                "use 4.0.529\nWhen using the Remotion Lambda:\nsee https://remotion.dev",
+                false,
+                "use 4.0.529\n",
+            ),
+        ] {
+            let (means, said) = told(said);
+            assert_eq!(said, left);
+            assert_eq!(means.contains("no network"), hints, "{said}: {means}");
+        }
     }
 
     #[test]

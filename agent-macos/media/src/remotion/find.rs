@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::{Remotion, RemotionOverrides, Wall};
-use crate::tools::{is_program, search_folders};
+use crate::tools::{configured, is_program, search_folders};
 use crate::{FailureCode, MediaFailure};
 
 /// Where browsers are that no PATH names.
@@ -27,7 +27,10 @@ impl Remotion {
     pub fn find(overrides: &RemotionOverrides) -> Result<Self, MediaFailure> {
         let packages = overrides.folder.canonicalize().map_err(|error| {
             let folder = overrides.folder.display();
-            fault(format!("the folder for Remotion, {folder}: {error}"))
+            fault(format!(
+                "the folder for Remotion, {folder}, cannot be opened ({error}): {}",
+                install_in(&overrides.folder)
+            ))
         })?;
         Ok(Self {
             node: node(overrides.node.as_deref())?,
@@ -77,16 +80,9 @@ fn fault(message: String) -> MediaFailure {
     MediaFailure::new(FailureCode::DeviceFault, message)
 }
 
-fn named(what: &str, path: &Path) -> Result<PathBuf, MediaFailure> {
-    let path = std::path::absolute(path)
-        .ok()
-        .filter(|path| is_program(path));
-    path.ok_or_else(|| fault(format!("the {what} that was configured is no program")))
-}
-
-fn node(configured: Option<&Path>) -> Result<PathBuf, MediaFailure> {
-    if let Some(path) = configured {
-        return named("node", path);
+fn node(named: Option<&Path>) -> Result<PathBuf, MediaFailure> {
+    if let Some(path) = named {
+        return configured("node", path);
     }
     let places = search_folders()
         .into_iter()
@@ -100,9 +96,9 @@ fn node(configured: Option<&Path>) -> Result<PathBuf, MediaFailure> {
     })
 }
 
-fn browser(configured: Option<&Path>, packages: &Path) -> Result<PathBuf, MediaFailure> {
-    if let Some(path) = configured {
-        return named("browser", path);
+fn browser(named: Option<&Path>, packages: &Path) -> Result<PathBuf, MediaFailure> {
+    if let Some(path) = named {
+        return configured("browser", path);
     }
     let usual = BROWSERS.iter().map(PathBuf::from);
     let mut places = fetched(packages).into_iter().chain(usual);
@@ -133,13 +129,20 @@ struct Package {
     version: String,
 }
 
+/// What makes a folder one for Remotion.
+fn install_in(folder: &Path) -> String {
+    let folder = folder.display();
+    format!("run `npm install --prefix '{folder}' @remotion/renderer@4`")
+}
+
 /// The renderer's version, which must be a 4: what the script calls is of that one.
 fn version(packages: &Path) -> Result<String, MediaFailure> {
-    let install = "run `npm install @remotion/renderer@4` there";
+    let install = install_in(packages);
     let text = std::fs::read(packages.join(PACKAGE));
     let text = text.map_err(|error| {
         fault(format!(
-            "the folder for Remotion has no @remotion/renderer ({error}): {install}"
+            "the folder for Remotion, {}, has no @remotion/renderer ({error}): {install}",
+            packages.display()
         ))
     })?;
     let package: Result<Package, _> = serde_json::from_slice(&text);
@@ -187,12 +190,22 @@ mod tests {
     fn a_renderer_of_another_version_is_not_used() {
         assert_eq!(version(packages("4.0.529").path()).unwrap(), "4.0.529");
         let newer = complaint(version(packages("5.0.0").path()));
-        assert!(
-            newer.contains("npm install @remotion/renderer@4"),
-            "{newer}"
-        );
+        assert!(newer.contains("@remotion/renderer@4"), "{newer}");
         let none = complaint(version(tempfile::tempdir().unwrap().path()));
         assert!(none.contains("has no @remotion/renderer"), "{none}");
+        assert!(none.contains("npm install --prefix '/"), "{none}");
+    }
+
+    #[test]
+    fn a_folder_that_is_not_there_is_named_with_what_makes_it() {
+        let overrides = RemotionOverrides {
+            folder: PathBuf::from("/nowhere/remotion"),
+            node: None,
+            browser: None,
+        };
+        let said = complaint(Remotion::find(&overrides));
+        let install = "npm install --prefix '/nowhere/remotion' @remotion/renderer@4";
+        assert!(said.contains(install), "{said}");
     }
 
     #[test]
@@ -207,9 +220,18 @@ mod tests {
     }
 
     #[test]
-    fn what_was_configured_must_be_a_program() {
+    fn what_was_named_must_be_a_program_and_is_repeated_if_it_is_none() {
         let folder = packages("4.0.529");
-        let wrong = complaint(node(Some(&folder.path().join(PACKAGE))));
-        assert!(wrong.contains("the node that was configured is no program"));
+        let file = folder.path().join(PACKAGE);
+        let says = |what| {
+            format!(
+                "the {what} that was named, {}, is no program",
+                file.display()
+            )
+        };
+        let wrong = complaint(node(Some(&file)));
+        assert!(wrong.contains(&says("node")), "{wrong}");
+        let wrong = complaint(browser(Some(&file), folder.path()));
+        assert!(wrong.contains(&says("browser")), "{wrong}");
     }
 }

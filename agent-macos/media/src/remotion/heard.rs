@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::events::{Failed, Line, Place, blame};
+use super::events::{Failed, Line, Place, blame, told};
 use crate::child::{Ended, Finished, LimitKind};
 use crate::exit::require_success;
 use crate::work::invalid;
@@ -156,8 +156,8 @@ impl Heard {
 
     fn failure(self, finished: &Finished, folder: &Path) -> MediaFailure {
         if let Some(failed) = self.failed.filter(|failed| failed.place == Place::Bundle) {
-            let what = "the bundle cannot be rendered";
-            return MediaFailure::quoting(blame(&failed), what, &failed.message, folder);
+            let (what, said) = told(&failed.message);
+            return MediaFailure::quoting(blame(&failed), what, said, folder);
         }
         let failure = |what: &str| {
             let code = FailureCode::RunnerFailed;

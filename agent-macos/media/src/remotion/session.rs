@@ -66,8 +66,9 @@ pub(crate) async fn run(
         let session = Session::open(bench, remotion, number)?;
         match session.run(errand, listener).await {
             Err(Trouble::Unopened(message)) if number < TRIES => {
+                // Not as `message`, which is what the log calls the text itself.
                 tracing::warn!(
-                    message,
+                    why = message,
                     "the browser does not open; trying with a new profile"
                 );
                 number += 1;

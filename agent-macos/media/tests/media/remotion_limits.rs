@@ -131,6 +131,7 @@ async fn a_renderer_that_hangs_at_any_frame_is_ended_and_the_limit_per_frame_is_
         assert_gone(&kit).await;
     }
 }
+
 #[tokio::test]
 async fn a_renderer_that_never_ends_is_ended_by_the_limit_of_the_whole() {
     let script = format!(

@@ -343,6 +343,11 @@ async fn a_manifest_that_is_none_is_the_buyers_to_mend_and_nothing_of_it_is_fetc
         let (code, message) = got.failed(name);
         assert_eq!(code, "input_invalid", "{name}: {message}");
         assert!(message.contains("its manifest: "), "{name}: {message}");
+        assert_eq!(
+            message.matches("manifest: ").count(),
+            1,
+            "{name}: {message}"
+        );
         assert!(message.contains(says), "{name}: {message}");
         assert_eq!(shelf.asked(), [""; 0], "{name}");
         assert_eq!(all_within(got.temp.path()).len(), 1, "{name}");

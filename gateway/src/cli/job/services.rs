@@ -54,7 +54,7 @@ fn text(service: &Value) -> String {
             (least, most) => format!(" ({least} to {most})"),
         };
         let form = if slot.is_bundle() {
-            " (a bundle: see fencepost bundle --help)"
+            " (a bundle: see fencepost bundle manifest --help)"
         } else {
             ""
         };

@@ -32,6 +32,14 @@ pub enum InputForm {
     Bundle,
 }
 
+impl InputForm {
+    /// The form of this input of a service by their names, as an offer says them; none if either is not
+    /// known.
+    pub fn named(service: &str, input: &str) -> Option<Self> {
+        ServiceName::parse(service)?.form_of_input(input)
+    }
+}
+
 /// How many inputs a slot stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InputCount {
@@ -215,6 +223,9 @@ mod tests {
         assert_eq!(form(render, "bundle"), Some(InputForm::Bundle));
         assert_eq!(form(stitch, "clip_64"), Some(InputForm::File));
         assert_eq!(form(stitch, "bundle"), None);
+        let named = InputForm::named(render.as_str(), "bundle");
+        assert_eq!(named, Some(InputForm::Bundle));
+        assert_eq!(InputForm::named("remotion.render.v2", "bundle"), None);
     }
 
     #[test]

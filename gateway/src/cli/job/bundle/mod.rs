@@ -34,7 +34,8 @@ Examples:
 
 Put the folder on a host of yours as it is, the manifest in it, and order with its address:
   fencepost job submit --service remotion.render.v1 --param composition=Main \\
-      --param encode.codec=h264 --input \"bundle=https://files.example/dist/fencepost.json#sha256=$sha256\"
+      --param encode.codec=h264 --output film.mp4 \\
+      --input \"bundle=https://files.example/dist/fencepost.json#sha256=$sha256\"
 
 The digest is the manifest's: when a file changes, write it anew. Nothing is sent, and no key is needed.";
 
@@ -70,7 +71,10 @@ pub(super) async fn run(screen: &Screen, args: &BundleArgs) -> Result<(), JobErr
     let out = args.out.clone();
     let out = out.unwrap_or_else(|| folder.join(MANIFEST_NAME));
     let (walked, target) = (folder.clone(), out.clone());
-    let found = blocking(move || Ok(check_out(&target).and_then(|()| walk(&walked, &target))));
+    let found = blocking(move || {
+        let checked = check_out(&target, &walked);
+        Ok(checked.and_then(|()| walk(&walked, &target)))
+    });
     let found = found.await?.map_err(JobError::Usage)?;
     let manifest = read(screen, &found).await?;
     let text = manifest
@@ -82,10 +86,11 @@ pub(super) async fn run(screen: &Screen, args: &BundleArgs) -> Result<(), JobErr
 }
 
 /// What is there already is replaced only if it is a manifest.
-fn check_out(out: &Path) -> Result<(), String> {
+fn check_out(out: &Path, listed: &Path) -> Result<(), String> {
     let shown = out.display();
     let folder = folder_of(out);
-    if !folder.is_dir() {
+    // Of the folder that is listed, the walk has more to say.
+    if folder != listed && !folder.is_dir() {
         return Err(format!("there is no folder {}", folder.display()));
     }
     let Ok(facts) = std::fs::metadata(out) else {
