@@ -60,8 +60,8 @@ pub struct Tools {
 }
 
 impl Tools {
-    /// Finds the programs and starts `ffmpeg` once. `device_fault` if one is missing, not executable
-    /// or older than 5.1; the message says what to install.
+    /// Finds the programs and asks for their versions. `device_fault` if one is missing, not executable
+    /// or too old (FFmpeg 5.1, Node 18); the message says what to install.
     pub async fn find(overrides: &Overrides) -> Result<Self, MediaFailure> {
         let folders = search_folders();
         let ffmpeg = locate("ffmpeg", overrides.ffmpeg.as_deref(), &folders)?;
@@ -74,25 +74,29 @@ impl Tools {
             .collect();
         let ffprobe = locate("ffprobe", overrides.ffprobe.as_deref(), &siblings)?;
         let isolation = Isolation::detect().await;
-        let version = version(&ask(&ffmpeg, &["-version"]).await?)?;
-        let filters = ask(&ffmpeg, &["-hide_banner", "-filters"]).await?;
+        let version = version(&ask("ffmpeg", &ffmpeg, &["-version"]).await?)?;
+        let filters = ask("ffmpeg", &ffmpeg, &["-hide_banner", "-filters"]).await?;
         let has_filter = |name| {
             filters
                 .lines()
                 .any(|l| l.split_whitespace().nth(1) == Some(name))
         };
         let tone_maps = has_filter("zscale") && has_filter("tonemap");
+        let remotion = overrides
+            .remotion
+            .as_ref()
+            .map(Remotion::find)
+            .transpose()?;
+        if let Some(remotion) = &remotion {
+            remotion.check_node(&ask("node", &remotion.node, &["--version"]).await?)?;
+        }
         Ok(Self {
             ffmpeg,
             ffprobe,
             version,
             isolation,
             roster: None,
-            remotion: overrides
-                .remotion
-                .as_ref()
-                .map(Remotion::find)
-                .transpose()?,
+            remotion,
             tone_maps,
         })
     }
@@ -142,9 +146,9 @@ pub(crate) fn is_program(path: &Path) -> bool {
         .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
 
-async fn ask(ffmpeg: &Path, args: &[&str]) -> Result<String, MediaFailure> {
+async fn ask(name: &str, program: &Path, args: &[&str]) -> Result<String, MediaFailure> {
     let spec = ChildSpec {
-        program: ffmpeg,
+        program,
         args: args.iter().map(OsString::from).collect(),
         folder: Path::new("/"),
         limits: ChildLimits {
@@ -162,14 +166,14 @@ async fn ask(ffmpeg: &Path, args: &[&str]) -> Result<String, MediaFailure> {
     };
     let finished = child::run(spec, Stdout::Keep(1 << 20), &StopSignal::new())
         .await
-        .map_err(|error| not_started("ffmpeg", &error))?;
+        .map_err(|error| not_started(name, &error))?;
     let does_not_work = |failure| match failure {
         MediaFailure::Failed { message, .. } => {
             MediaFailure::new(FailureCode::DeviceFault, message)
         }
         MediaFailure::Stopped => MediaFailure::Stopped,
     };
-    require_success("ffmpeg", &finished, Path::new("/")).map_err(does_not_work)?;
+    require_success(name, &finished, Path::new("/")).map_err(does_not_work)?;
     Ok(String::from_utf8_lossy(&finished.stdout).into_owned())
 }
 

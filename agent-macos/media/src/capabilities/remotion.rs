@@ -19,8 +19,8 @@ const BUNDLE: &str = "trial-bundle";
 /// A browser's first start on a machine may be slow.
 const TRIAL_TIME: Duration = Duration::from_mins(1);
 
-/// The services of Remotion that work here, with an encoder of this codec; none if nothing to render
-/// with was configured.
+/// The services of Remotion, if all of them work here with an encoder of this codec; none if nothing
+/// to render with was named.
 pub(super) async fn proven(
     bench: &Workbench,
     codec: &str,
@@ -47,11 +47,15 @@ pub(super) async fn proven(
         let word = service.as_str();
         match attempt(&bench, (service, &params), encoders).await {
             Ok(()) => words.push(Capability::new(word)),
-            // Asked for by whoever configured it, so they should hear that it is not to be had.
-            Err(why) => tracing::warn!(
-                why,
-                "{word} is not offered: Remotion does not work here with this node and browser"
-            ),
+            // Asked for by whoever named it, so they should hear that it is not to be had.
+            Err(why) => {
+                tracing::warn!(
+                    why,
+                    "no service of Remotion is offered: {word} does not work here with this node and \
+                     browser"
+                );
+                return Vec::new();
+            }
         }
     }
     words

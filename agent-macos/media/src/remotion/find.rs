@@ -19,6 +19,8 @@ const BROWSERS: &[&str] = &[
 /// Where the renderer's `ensureBrowser()` puts one, within the folder of the packages. (`npx remotion`
 /// belongs to another package.)
 const FETCHED: &str = "node_modules/.remotion/chrome-headless-shell";
+/// The oldest major version of Node that Remotion is run with.
+const OLDEST_NODE: u32 = 18;
 const PACKAGE: &str = "node_modules/@remotion/renderer/package.json";
 
 impl Remotion {
@@ -39,6 +41,24 @@ impl Remotion {
             packages,
             wall: Wall::detect().map_err(fault)?,
         })
+    }
+
+    /// Whether what `node --version` answers is new enough.
+    pub(crate) fn check_node(&self, answer: &str) -> Result<(), MediaFailure> {
+        let (node, answer) = (self.node.display(), answer.trim());
+        let number = answer
+            .strip_prefix('v')
+            .and_then(|word| word.split('.').next());
+        match number.and_then(|number| number.parse::<u32>().ok()) {
+            Some(number) if number >= OLDEST_NODE => Ok(()),
+            Some(_) => Err(fault(format!(
+                "Remotion needs Node {OLDEST_NODE} or newer, and {node} is {answer}: install a newer one \
+                 (`brew install node` on macOS), or name another one"
+            ))),
+            None => Err(fault(format!(
+                "{node} does not answer like Node: name another one"
+            ))),
+        }
     }
 
     /// What must be readable where it runs, beside what is the system's.
@@ -161,77 +181,5 @@ fn version(packages: &Path) -> Result<String, MediaFailure> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::fs;
-    use std::os::unix::fs::PermissionsExt as _;
-
-    fn packages(version: &str) -> tempfile::TempDir {
-        let folder = tempfile::tempdir().unwrap();
-        let package = folder.path().join(PACKAGE);
-        fs::create_dir_all(package.parent().unwrap()).unwrap();
-        fs::write(package, format!("{{\"version\":\"{version}\"}}")).unwrap();
-        folder
-    }
-
-    fn program(path: &Path) {
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, "#!/bin/sh\n").unwrap();
-        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
-    }
-
-    fn complaint<T: std::fmt::Debug>(result: Result<T, MediaFailure>) -> String {
-        let failure = result.unwrap_err();
-        assert_eq!(failure.code(), Some(FailureCode::DeviceFault));
-        failure.to_string()
-    }
-
-    #[test]
-    fn a_renderer_of_another_version_is_not_used() {
-        assert_eq!(version(packages("4.0.529").path()).unwrap(), "4.0.529");
-        let newer = complaint(version(packages("5.0.0").path()));
-        assert!(newer.contains("@remotion/renderer@4"), "{newer}");
-        let none = complaint(version(tempfile::tempdir().unwrap().path()));
-        assert!(none.contains("has no @remotion/renderer"), "{none}");
-        assert!(none.contains("npm install --prefix '/"), "{none}");
-    }
-
-    #[test]
-    fn a_folder_that_is_not_there_is_named_with_what_makes_it() {
-        let overrides = RemotionOverrides {
-            folder: PathBuf::from("/nowhere/remotion"),
-            node: None,
-            browser: None,
-        };
-        let said = complaint(Remotion::find(&overrides));
-        let install = "npm install --prefix '/nowhere/remotion' @remotion/renderer@4";
-        assert!(said.contains(install), "{said}");
-    }
-
-    #[test]
-    fn a_browser_that_remotion_fetched_is_found_before_others() {
-        let folder = packages("4.0.529");
-        let shell = folder
-            .path()
-            .join(FETCHED)
-            .join("mac-arm64/chrome-headless-shell-mac-arm64/chrome-headless-shell");
-        program(&shell);
-        assert_eq!(browser(None, folder.path()).unwrap(), shell);
-    }
-
-    #[test]
-    fn what_was_named_must_be_a_program_and_is_repeated_if_it_is_none() {
-        let folder = packages("4.0.529");
-        let file = folder.path().join(PACKAGE);
-        let says = |what| {
-            format!(
-                "the {what} that was named, {}, is no program",
-                file.display()
-            )
-        };
-        let wrong = complaint(node(Some(&file)));
-        assert!(wrong.contains(&says("node")), "{wrong}");
-        let wrong = complaint(browser(Some(&file), folder.path()));
-        assert!(wrong.contains(&says("browser")), "{wrong}");
-    }
-}
+#[path = "find_tests.rs"]
+mod tests;

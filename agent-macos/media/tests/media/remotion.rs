@@ -7,7 +7,8 @@ use std::time::Duration;
 use fencepost_domain::service::Compositions;
 use fencepost_media::fixture::{ffmpeg, remotion_bundle, remotion_folder};
 use fencepost_media::{
-    Container, FailureCode, MediaFailure, Output, Progress, Remotion, RemotionOverrides, Size, run,
+    Container, FailureCode, MediaFailure, Output, Progress, Remotion, RemotionOverrides, Size,
+    capabilities, run,
 };
 use serde_json::{Value, json};
 
@@ -65,6 +66,23 @@ fn assert_near(found: [u8; 3], wanted: [u8; 3]) {
         pairs.clone().all(is_near),
         "{found:?} instead of {wanted:?}"
     );
+}
+
+#[tokio::test]
+async fn remotion_is_offered_where_a_film_of_it_was_drawn_and_nowhere_else() {
+    let mut kit = studio().await;
+    let offered = async |kit: &Kit| {
+        let words = capabilities(&kit.bench).await;
+        let words = words.iter().map(|word| word.0.clone());
+        words
+            .filter(|word| word.starts_with("remotion."))
+            .collect::<Vec<_>>()
+    };
+    let both = ["remotion.inspect.v1", "remotion.render.v1"];
+    assert_eq!(offered(&kit).await, both);
+    let remotion = kit.bench.tools.remotion.as_mut().expect("it was found");
+    remotion.browser = "/bin/false".into();
+    assert_eq!(offered(&kit).await, [""; 0]);
 }
 
 #[tokio::test]
