@@ -6,6 +6,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use fencepost_domain::text::without_addresses;
+
 /// The most that a message may quote, in bytes. The end is kept: that is where the cause is.
 const MAX_BYTES: usize = 800;
 
@@ -89,7 +91,7 @@ fn hide_addresses(line: &str) -> String {
 }
 
 /// Replaces every absolute path by `<path>`. `30/1` and `./output.mp4` are not absolute paths, and
-/// neither are the addresses of a buyer's program, which stay up to a `?`: what follows may be a signature.
+/// neither are the addresses of a buyer's program, of which the host stays.
 fn hide_paths(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
     let mut rest = line;
@@ -103,10 +105,7 @@ fn hide_paths(line: &str) -> String {
         let ends =
             |c: char| c.is_whitespace() || matches!(c, '\'' | '"' | '`' | ',' | ')' | ']' | '>');
         let (address, after) = rest.split_at(rest.find(ends).unwrap_or(rest.len()));
-        match address.split_once('?') {
-            Some((address, _)) => out.extend([address, "?…"]),
-            None => out.push_str(address),
-        }
+        out.push_str(&without_addresses(address));
         rest = after;
     }
     hide_paths_between_addresses(rest, &mut out);
@@ -189,16 +188,16 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_named_without_what_may_be_a_signature_and_files_are_not() {
+    fn of_addresses_the_host_is_named_and_of_files_nothing() {
         assert_eq!(
             cleaned(
                 "no image at https://x.example/a/cat.png?sig=s3cret, nor at (/home/me/cat.png)"
             ),
-            "no image at https://x.example/a/cat.png?…, nor at (<path>)"
+            "no image at https://x.example/…, nor at (<path>)"
         );
         assert_eq!(
-            cleaned("\"http://localhost:4001/public/b.png\" and file:///home/me/b.png"),
-            "\"http://localhost:4001/public/b.png\" and file:<path>"
+            cleaned("\"http://x.example\" and file:///home/me/b.png"),
+            "\"http://x.example\" and file:<path>"
         );
     }
 

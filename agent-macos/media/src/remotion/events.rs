@@ -135,8 +135,12 @@ const DIGRESSIONS: &[&str] = &[
 /// Said of what would have had to come from a network.
 const CUT_OFF: &[&str] = &["Failed to fetch", "net::ERR_", "https://"];
 
-/// What a bundle or Remotion said, without what does not help, and what that means.
-pub(super) fn told(said: &str) -> (&'static str, &str) {
+/// Where the renderer serves the bundle, up to the port.
+const SERVED: &str = "http://localhost:";
+
+/// What a bundle or Remotion said, without what does not help and with files of the bundle named by their
+/// paths in it, and what that means.
+pub(super) fn told(said: &str) -> (&'static str, String) {
     let mut said = said;
     while let Some(rest) = said.strip_prefix("Error: ") {
         said = rest;
@@ -148,7 +152,18 @@ pub(super) fn told(said: &str) -> (&'static str, &str) {
     } else {
         "the bundle cannot be rendered"
     };
-    (means, said)
+    (means, as_files(said))
+}
+
+/// `public/a.png` instead of `http://localhost:4001/public/a.png`.
+fn as_files(said: &str) -> String {
+    let mut parts = said.split(SERVED);
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let path = part.trim_start_matches(|c: char| c.is_ascii_digit());
+        out.push_str(path.strip_prefix('/').unwrap_or(path));
+    }
+    out
 }
 
 #[cfg(test)]
@@ -231,7 +246,7 @@ mod tests {
             (
                 "Error loading image with src: http://localhost:4001/public/a.png",
                 false,
-                "Error loading image with src: http://localhost:4001/public/a.png",
+                "Error loading image with src: public/a.png",
             ),
             ("prices: Failed to fetch", true, "prices: Failed to fetch"),
             (

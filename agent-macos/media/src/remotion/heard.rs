@@ -157,7 +157,7 @@ impl Heard {
     fn failure(self, finished: &Finished, folder: &Path) -> MediaFailure {
         if let Some(failed) = self.failed.filter(|failed| failed.place == Place::Bundle) {
             let (what, said) = told(&failed.message);
-            return MediaFailure::quoting(blame(&failed), what, said, folder);
+            return MediaFailure::quoting(blame(&failed), what, &said, folder);
         }
         let failure = |what: &str| {
             let code = FailureCode::RunnerFailed;
