@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
+use fencepost_domain::bundle::INDEX;
 use fencepost_domain::service::{Capability, ServiceName, ServiceParams};
 use serde_json::{Value, json};
 
@@ -86,7 +87,7 @@ async fn attempt(
 /// The page, and an empty script in which Remotion looks for a map of its source.
 fn write_bundle(folder: &Path) -> std::io::Result<()> {
     std::fs::create_dir_all(folder)?;
-    std::fs::write(folder.join("index.html"), PAGE)?;
+    std::fs::write(folder.join(INDEX), PAGE)?;
     std::fs::write(folder.join("bundle.js"), "")
 }
 

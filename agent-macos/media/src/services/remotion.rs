@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use fencepost_domain::bundle::INDEX;
 use fencepost_domain::service::{
     Composition, Compositions, RemotionInspectParams, RemotionRenderParams, ServiceParams,
 };
@@ -22,7 +23,7 @@ const MASTER: &str = "master.mkv";
 /// Name of the list that the script writes.
 const LIST: &str = "compositions.json";
 /// Files that every bundle has.
-const PARTS: [&str; 2] = ["index.html", "bundle.js"];
+const PARTS: [&str; 2] = [INDEX, "bundle.js"];
 /// The most bytes of what a bundle says about itself.
 pub(crate) const MAX_DOCUMENT_BYTES: u64 = 1 << 20;
 /// Drawing fills the percentage up to here.

@@ -3,6 +3,7 @@
 
 mod bundles;
 mod limits;
+mod shelf;
 pub(crate) mod site;
 
 use std::sync::Mutex;

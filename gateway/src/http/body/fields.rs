@@ -52,6 +52,11 @@ impl Fields {
         self.map.remove(name).filter(|value| !value.is_null())
     }
 
+    /// Takes a field that belongs to objects of another kind; it is not named among those there are.
+    pub fn has_foreign(&mut self, name: &str) -> bool {
+        self.map.remove(name).is_some_and(|value| !value.is_null())
+    }
+
     /// Takes a field that may be absent.
     pub fn optional<T: DeserializeOwned>(
         &mut self,

@@ -85,7 +85,7 @@ fn read_file(mut fields: Fields, max_bytes: u64) -> Result<Input, FieldError> {
 
 /// A bundle: its manifest's address and digest, and nothing else, so that the order fixes every byte.
 fn read_bundle(mut fields: Fields, max_bytes: u64) -> Result<Input, FieldError> {
-    if fields.value("upload_id").is_some() {
+    if fields.has_foreign("upload_id") {
         let problem = "is not for a bundle, which is many files; give url, the address of its manifest, and \
                        sha256, the manifest's SHA-256 (`fencepost bundle manifest` makes one and says both)";
         return Err(fields.complaint("upload_id", problem));

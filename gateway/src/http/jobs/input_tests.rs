@@ -119,7 +119,7 @@ fn a_bundle_is_an_address_with_its_digest_and_nothing_else() {
         (
             json!({ "url": URL, "sha256": sha256, "files": [] }),
             "files",
-            "not a field",
+            "there are: url, sha256, size_bytes",
         ),
     ] {
         let shown = input.to_string();
