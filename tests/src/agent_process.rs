@@ -8,7 +8,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::processes::{Process, program, run};
-use crate::wait::{until, until_some};
+use crate::wait::{PATIENCE, until, until_some, until_some_within};
 
 /// A real agent: its state folder, and its process once it was started.
 pub struct AgentProcess {
@@ -104,6 +104,17 @@ impl AgentProcess {
             self.leases().into_iter().find(|lease| wanted(lease))
         })
         .await
+    }
+
+    /// Waits until it has tried what it can do, and said so to its gateway. Where it tries a browser too,
+    /// that takes a while.
+    pub async fn is_connected(&self) {
+        let look = || async {
+            let status = std::fs::read(self.path("status.json")).ok()?;
+            let status: Value = serde_json::from_slice(&status).ok()?;
+            (status["state"] == "connected").then_some(())
+        };
+        until_some_within(4 * PATIENCE, "a connected agent", look).await;
     }
 
     /// Waits until it does nothing: no child, no workspace, no lease.

@@ -9,11 +9,23 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Looks until there is something to see, and gives it.
-pub async fn until_some<T, F>(what: &str, mut look: impl FnMut() -> F) -> T
+pub async fn until_some<T, F>(what: &str, look: impl FnMut() -> F) -> T
 where
     F: Future<Output = Option<T>>,
 {
-    let deadline = Instant::now() + PATIENCE;
+    until_some_within(PATIENCE, what, look).await
+}
+
+/// The same with another patience, for what takes long by itself.
+pub async fn until_some_within<T, F>(
+    patience: Duration,
+    what: &str,
+    mut look: impl FnMut() -> F,
+) -> T
+where
+    F: Future<Output = Option<T>>,
+{
+    let deadline = Instant::now() + patience;
     loop {
         if let Some(seen) = look().await {
             return seen;

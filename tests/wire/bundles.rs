@@ -24,6 +24,7 @@ async fn a_file_that_was_changed_after_its_manifest_was_written_fails_the_job_by
     let agent = site.agent(&gateway.url, "mac").await;
     let mut agent = agent.with(&["--remotion", renderer]);
     agent.start();
+    agent.is_connected().await;
     let dist = dist.to_str().expect("a plain path");
     let manifest = terminal.told(&["bundle", "manifest", dist]).await.remove(0);
     let digest = text(&manifest["sha256"]);

@@ -38,6 +38,7 @@ impl Studio {
         let agent = site.agent(&gateway.url, "mac").await;
         let mut agent = agent.with(&["--remotion", &renderer]);
         agent.start();
+        agent.is_connected().await;
         // The manifest beside the bundle that all tests share, not in it.
         let folder = TempDir::new().expect("a folder");
         let dist = folder.path().join("dist");

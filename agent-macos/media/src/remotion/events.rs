@@ -112,8 +112,8 @@ const CRASHED: &[&str] = &[
 /// Said when a frame or the page itself is not ready in time.
 const LATE: &[&str] = &["delayRender(", "Timed out", "timed out", "Timeout"];
 
-/// Whose fault it was. A bundle that throws does so on every machine; a browser that crashes may have
-/// met a machine with less memory. No words of a bundle's can blame the machine.
+/// Whose fault it was. A bundle that throws, or brings the browser down, does so on every machine. No words
+/// of a bundle's can blame the machine.
 pub(super) fn blame(failed: &Failed) -> FailureCode {
     let says = |signs: &[&str]| signs.iter().any(|sign| failed.message.contains(sign));
     if failed.place == Place::Opening || failed.ours {
