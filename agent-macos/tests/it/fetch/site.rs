@@ -1,7 +1,6 @@
 //! A host with many files, of which a test says what becomes of each request.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -36,8 +35,26 @@ struct Book {
     /// The heads of the requests, in lower case but for the first line.
     heads: Vec<String>,
     asked: HashMap<String, usize>,
-    open: AtomicUsize,
-    most_open: AtomicUsize,
+    unanswered: usize,
+    most_unanswered: usize,
+}
+
+/// A request that waits for its answer, until this is dropped.
+struct Unanswered<'a>(&'a Mutex<Book>);
+
+impl<'a> Unanswered<'a> {
+    fn new(book: &'a Mutex<Book>) -> Self {
+        let mut noted = book.lock().unwrap();
+        noted.unanswered += 1;
+        noted.most_unanswered = noted.most_unanswered.max(noted.unanswered);
+        Self(book)
+    }
+}
+
+impl Drop for Unanswered<'_> {
+    fn drop(&mut self) {
+        self.0.lock().unwrap().unanswered -= 1;
+    }
 }
 
 /// The host. The n-th request for a path has the n-th play of it, later ones the last.
@@ -59,11 +76,8 @@ impl Site {
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
                 let book = Arc::clone(&played);
-                open.spawn(async move {
-                    // A client that hangs up is what some tests are about.
-                    drop(play(stream, &book).await);
-                    book.lock().unwrap().open.fetch_sub(1, Ordering::SeqCst);
-                });
+                // A client that hangs up is what some tests are about.
+                open.spawn(async move { drop(play(stream, &book).await) });
             }
         });
         Self {
@@ -91,19 +105,14 @@ impl Site {
         self.book.lock().unwrap().heads.clone()
     }
 
-    /// How many requests were open at once, at most.
-    pub(crate) fn most_open(&self) -> usize {
-        let book = self.book.lock().unwrap();
-        book.most_open.load(Ordering::SeqCst)
+    /// How many requests waited for their answers at once, at most.
+    pub(crate) fn most_unanswered(&self) -> usize {
+        self.book.lock().unwrap().most_unanswered
     }
 }
 
 async fn play(mut stream: TcpStream, book: &Mutex<Book>) -> std::io::Result<()> {
-    {
-        let book = book.lock().unwrap();
-        let open = book.open.fetch_add(1, Ordering::SeqCst) + 1;
-        book.most_open.fetch_max(open, Ordering::SeqCst);
-    }
+    let unanswered = Unanswered::new(book);
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         head.push(stream.read_u8().await?);
@@ -122,12 +131,16 @@ async fn play(mut stream: TcpStream, book: &Mutex<Book>) -> std::io::Result<()> 
     match play {
         Some(Play::Say(wait, bytes)) => {
             tokio::time::sleep(wait).await;
+            // Whoever has the answer may ask for the next file at once.
+            drop(unanswered);
             stream.write_all(&bytes).await?;
         }
         Some(Play::Silence) => {
             tokio::io::copy(&mut stream, &mut tokio::io::sink()).await?;
+            drop(unanswered);
         }
         None => {
+            drop(unanswered);
             let lost = "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
             stream.write_all(lost.as_bytes()).await?;
         }
