@@ -14,11 +14,11 @@ use std::time::Duration;
 
 use fencepost_domain::attempt::Phase;
 use fencepost_domain::service::{InputForm, ServiceParams};
+use fencepost_media::disk::free_bytes;
 use fencepost_protocol::{InputGrant, OutputDeclaration};
 
 use crate::address::Gateway;
 use crate::core::{JobOutcome, Work};
-use crate::machine;
 use crate::reporter::Reporter;
 use crate::runner::{Runner, check_order};
 use crate::transfer::bundle::Bundle;
@@ -107,7 +107,7 @@ impl Job<'_> {
     /// of what is a bundle.
     async fn download(&self) -> Result<BTreeMap<String, PathBuf>, StepError> {
         let inputs = &self.work.inputs;
-        let free = machine::free_bytes(&self.shop.work_folder).ok();
+        let free = free_bytes(&self.shop.work_folder).ok();
         let mut share = Share::of(free, self.shop.slots, inputs);
         let mut done = Downloaded::of(inputs.iter().map(|input| {
             // Of a bundle only the manifest's size is said.

@@ -1,11 +1,11 @@
 //! Looks at the machine: room on the disk, and children of earlier work that are still there.
 
-use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use fencepost_media::Roster;
+use fencepost_media::disk::{free_bytes, used_bytes};
 
 use crate::core::Room;
 use crate::reserve::Reserve;
@@ -69,39 +69,5 @@ impl Machine {
             used_bytes: used_bytes(&self.work_folder),
             strays,
         }
-    }
-}
-
-/// Bytes that we may still write below `folder`.
-pub(crate) fn free_bytes(folder: &Path) -> io::Result<u64> {
-    let found = rustix::fs::statvfs(folder)?;
-    Ok(found.f_bavail.saturating_mul(found.f_frsize))
-}
-
-/// Bytes that files below `folder` hold; what cannot be read counts as nothing.
-fn used_bytes(folder: &Path) -> u64 {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let sizes = entries.map(|entry| match entry.metadata() {
-        Ok(metadata) if metadata.is_dir() => used_bytes(&entry.path()),
-        Ok(metadata) => metadata.len(),
-        Err(_) => 0,
-    });
-    sizes.fold(0, u64::saturating_add)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn free_space_is_that_of_the_file_system_and_used_space_that_of_all_files_below() {
-        let temp = tempfile::tempdir().unwrap();
-        fs::create_dir(temp.path().join("a")).unwrap();
-        fs::write(temp.path().join("a/b"), [0; 1_000]).unwrap();
-        fs::write(temp.path().join("c"), [0; 10]).unwrap();
-        assert_eq!(used_bytes(temp.path()), 1_010);
-        assert!(free_bytes(temp.path()).unwrap() > 0);
-        assert!(free_bytes(&temp.path().join("missing")).is_err());
-        assert_eq!(used_bytes(&temp.path().join("missing")), 0);
     }
 }

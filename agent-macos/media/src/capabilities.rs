@@ -7,6 +7,7 @@ mod remotion;
 mod services;
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::time::Duration;
 
 use fencepost_domain::service::transcode::VideoCodec;
@@ -81,7 +82,7 @@ async fn works(bench: &Workbench, encoder: Encoder) -> bool {
     proven
 }
 
-async fn encode(bench: &Workbench, encoder: Encoder, file: &std::path::Path) -> Result<(), String> {
+async fn encode(bench: &Workbench, encoder: Encoder, file: &Path) -> Result<(), String> {
     let mut args = Args::default();
     args.words("-hide_banner -nostdin -y -loglevel error -nostats");
     args.words("-f lavfi -i testsrc=size=320x240:rate=25:duration=1");
@@ -90,6 +91,24 @@ async fn encode(bench: &Workbench, encoder: Encoder, file: &std::path::Path) -> 
     encoder_arguments(&mut args, encoder, Quality::Usual, 500);
     args.0.push(file_url(file));
     ffmpeg(bench, args, 0).await.map(drop)
+}
+
+/// So many bytes of a film's first picture, in this pixel format.
+async fn first_picture(
+    bench: &Workbench,
+    file: &Path,
+    (format, bytes): (&str, usize),
+) -> Result<Vec<u8>, String> {
+    let found = probe(bench, file).await;
+    let container = found
+        .map_err(|failure| failure.message().to_owned())?
+        .container;
+    let mut args = Args::default();
+    args.words("-hide_banner -nostdin -loglevel error -nostats");
+    args.input(container, file);
+    args.words("-map 0:v:0 -frames:v 1 -pix_fmt").word(format);
+    args.words("-f rawvideo -");
+    ffmpeg(bench, args, bytes).await
 }
 
 /// Runs FFmpeg to its end; gives so much of what it wrote to its stdout.

@@ -20,6 +20,7 @@ mod captions;
 mod check;
 pub mod child;
 mod clean;
+pub mod disk;
 mod encoder;
 mod exit;
 mod failure;

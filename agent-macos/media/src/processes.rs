@@ -200,17 +200,20 @@ mod tests {
                 .spawn();
             sleep.unwrap()
         };
-        let (mut ours, mut other) = (start("/work/a b"), start("/work/a b2"));
+        let (mut ours, mut other) = (start("/attempts/a b"), start("/attempts/a b2"));
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(5);
         let ids = |child: &std::process::Child| vec![i32::try_from(child.id()).unwrap()];
         // Between fork and exec it has our own environment.
-        while marked_with(Path::new("/work/a b")).unwrap() != ids(&ours) {
+        while marked_with(Path::new("/attempts/a b")).unwrap() != ids(&ours) {
             assert!(std::time::Instant::now() < deadline, "it was to be found");
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
         // The same by ps, which shows environments under another name here.
         let listed = ps(&["axeww", "-o", "pid=,stat=,command="]).unwrap();
-        assert_eq!(marked_in(&listed, b"FENCEPOST_WORK=/work/a b"), ids(&ours));
+        assert_eq!(
+            marked_in(&listed, b"FENCEPOST_WORK=/attempts/a b"),
+            ids(&ours)
+        );
         for child in [&mut ours, &mut other] {
             child.kill().unwrap();
             child.wait().unwrap();

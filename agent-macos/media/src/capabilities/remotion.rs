@@ -9,9 +9,7 @@ use fencepost_domain::bundle::INDEX;
 use fencepost_domain::service::{Capability, ServiceName, ServiceParams};
 use serde_json::{Value, json};
 
-use super::ffmpeg;
-use crate::args::Args;
-use crate::probe::probe;
+use super::first_picture;
 use crate::work::{Job, Partial, run};
 use crate::{Limits, Workbench};
 
@@ -92,15 +90,7 @@ fn write_bundle(folder: &Path) -> std::io::Result<()> {
 }
 
 async fn begins_red(bench: &Workbench, file: &Path) -> Result<bool, String> {
-    let found = probe(bench, file).await;
-    let container = found
-        .map_err(|failure| failure.message().to_owned())?
-        .container;
-    let mut args = Args::default();
-    args.words("-hide_banner -nostdin -loglevel error -nostats");
-    args.input(container, file);
-    args.words("-map 0:v:0 -frames:v 1 -pix_fmt rgb24 -f rawvideo -");
-    let picture = ffmpeg(bench, args, 64 * 64 * 3).await?;
+    let picture = first_picture(bench, file, ("rgb24", 64 * 64 * 3)).await?;
     let is_red = |pixel: &[u8]| pixel[0] > 200 && pixel[1] < 80 && pixel[2] < 80;
     Ok(picture.len() == 64 * 64 * 3 && picture.chunks_exact(3).all(is_red))
 }

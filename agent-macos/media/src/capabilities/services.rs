@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use fencepost_domain::service::{Capability, ServiceName, ServiceParams};
 use serde_json::{Value, json};
 
-use super::{TRIAL_TIME, ffmpeg};
+use super::{TRIAL_TIME, ffmpeg, first_picture};
 use crate::args::Args;
-use crate::probe::{file_url, probe};
+use crate::probe::file_url;
 use crate::work::{Job, Partial, run};
 use crate::{Limits, Output, Workbench};
 
@@ -137,12 +137,6 @@ async fn attempt(
 
 /// Whether there is any light in a film's first picture.
 async fn is_bright(bench: &Workbench, file: &Path) -> Result<bool, String> {
-    let found = probe(bench, file).await;
-    let container = found.map_err(|failure| failure.to_string())?.container;
-    let mut args = Args::default();
-    args.words("-hide_banner -nostdin -loglevel error -nostats");
-    args.input(container, file);
-    args.words("-map 0:v:0 -frames:v 1 -pix_fmt gray -f rawvideo -");
-    let picture = ffmpeg(bench, args, 320 * 180).await?;
+    let picture = first_picture(bench, file, ("gray", 320 * 180)).await?;
     Ok(picture.iter().any(|&pixel| pixel > 128))
 }

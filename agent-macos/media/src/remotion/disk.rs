@@ -10,6 +10,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::disk::{free_bytes, used_bytes};
+
 /// How the renderer calls the folder of a browser's profile, up to what is random.
 const PROFILE: &str = "puppeteer_dev_chrome_profile-";
 const EVERY: Duration = Duration::from_millis(500);
@@ -30,8 +32,7 @@ pub(super) async fn outgrown(folder: PathBuf, most: u64) {
 
 /// Whether nothing more can be written below a folder.
 pub(super) fn is_full(folder: &Path) -> bool {
-    rustix::fs::statvfs(folder)
-        .is_ok_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) < FULL_BYTES)
+    free_bytes(folder).is_ok_and(|free| free < FULL_BYTES)
 }
 
 /// Removes a folder, also if some in it were closed to their owner.
@@ -57,15 +58,4 @@ fn profile_bytes(folder: &Path) -> u64 {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let profiles = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(PROFILE));
     profiles.map(|entry| used_bytes(&entry.path())).sum()
-}
-
-/// Bytes of all files below; links lead nowhere, and what has just gone counts as nothing.
-fn used_bytes(folder: &Path) -> u64 {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let sizes = entries.map(|entry| match entry.metadata() {
-        Ok(metadata) if metadata.is_dir() => used_bytes(&entry.path()),
-        Ok(metadata) => metadata.len(),
-        Err(_) => 0,
-    });
-    sizes.fold(0, u64::saturating_add)
 }

@@ -17,6 +17,7 @@ mod remotion;
 mod remotion_disk;
 mod remotion_limits;
 mod remotion_pages;
+mod remotion_script;
 mod remotion_wall;
 mod shapes;
 mod stitch_colours;

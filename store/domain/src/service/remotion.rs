@@ -58,7 +58,7 @@ pub struct RemotionRenderParams {
 }
 
 /// What `remotion.inspect.v1` answers with: the output, as JSON.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Compositions {
     /// Version of Remotion's renderer on the device; a bundle should be of the same one.
@@ -68,7 +68,7 @@ pub struct Compositions {
 }
 
 /// A film that a bundle can show.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Composition {
     /// Its name in the bundle.
