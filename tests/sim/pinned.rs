@@ -97,3 +97,26 @@ fn a_commit_of_what_was_failed_while_it_was_being_cancelled_learns_the_buyers_wo
         Step::one(commit),
     ]);
 }
+
+#[test]
+fn nothing_is_granted_for_a_job_that_is_being_cancelled() {
+    finds_nothing(&[
+        submit(),
+        lease(),
+        Step::one(Op::Accept(newest())),
+        Step::one(Op::Cancel(0)),
+        Step::one(Op::Grant(newest())),
+    ]);
+}
+
+#[test]
+fn what_a_device_did_before_it_was_enabled_is_not_held_against_it() {
+    let fail = Op::Fail {
+        at: newest(),
+        code: 0,
+    };
+    let failed = || [submit(), lease(), Step::one(fail.clone())];
+    let mut list: Vec<Step> = (0..3).flat_map(|_| failed()).collect();
+    list.extend([submit(), lease(), Step::one(Op::Enable(0)), lease()]);
+    finds_nothing(&list);
+}

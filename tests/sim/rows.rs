@@ -22,6 +22,7 @@ const READ: &str = "
             'sessions', session_counter,
             'connected', current_session is not null and disconnected_at is null,
             'supersedes', array(select test_micros(t) from unnest(supersedes) t),
+            'forgiven_at', test_micros(forgiven_at),
             'provider', provider_id)), '[]') from devices),
         'jobs', (select coalesce(jsonb_agg(jsonb_build_object('id', id,
             'status', status, 'epochs', epoch_counter, 'attempts', attempt_counter,
@@ -75,6 +76,7 @@ struct ReadDevice {
     sessions: i64,
     connected: bool,
     supersedes: Vec<i64>,
+    forgiven_at: Option<i64>,
     provider: Uuid,
 }
 
@@ -192,6 +194,7 @@ fn device(row: ReadDevice, names: &Names) -> DeviceRow {
         sessions: row.sessions,
         is_connected: row.connected,
         supersedes: row.supersedes.into_iter().map(instant).collect(),
+        forgiven_at: row.forgiven_at.map(instant),
         has_other_owner: row.provider != names.provider.0,
     }
 }

@@ -137,8 +137,9 @@ impl Site {
         for (number, device) in self.devices.iter().enumerate() {
             let credential = Credential::presented(&format!("fp_device_{number}"));
             statements.push(format!(
-                "update devices set enabled = true, note = null, current_session = null,
-                     void_through = 0, session_counter = 0, supersedes = '{{}}',
+                "update devices set enabled = true, note = null, forgiven_at = null,
+                     current_session = null, void_through = 0, session_counter = 0,
+                     supersedes = '{{}}',
                      disconnected_at = null, instance_id = null, provider_id = '{}',
                      token_digest = '\\x{}' where id = '{device}';",
                 self.owners[0],

@@ -123,6 +123,18 @@ impl Process {
         descendants(self.pid())
     }
 
+    /// What everybody on the machine can see of it and its descendants: their arguments, a line each.
+    pub fn arguments(&self) -> String {
+        let mut family = self.descendants();
+        family.push(self.pid());
+        let pids: Vec<String> = family.iter().map(ToString::to_string).collect();
+        let listing = Command::new("ps")
+            .args(["-o", "args=", "-p", &pids.join(",")])
+            .output()
+            .expect("ps runs");
+        String::from_utf8_lossy(&listing.stdout).into_owned()
+    }
+
     /// Kills it and its descendants, as a power cut would.
     pub fn kill(&mut self) {
         if self.has_ended {

@@ -1,6 +1,5 @@
 //! Inputs that a real agent fetches from a buyer's own host.
 
-use std::process::Command;
 use std::time::Duration;
 
 use fencepost_tests::agent_process::AgentProcess;
@@ -11,7 +10,7 @@ use fencepost_tests::wait::until;
 use fencepost_tests::{Site, TestGateway};
 use serde_json::{Value, json};
 
-use crate::secrets::places;
+use crate::secrets::{done, places};
 
 /// Long enough to be looked for.
 const SIGNATURE: &str = "0123456789-the-buyers-signature";
@@ -61,9 +60,7 @@ async fn a_mac_fetches_an_input_from_where_the_buyer_has_it_and_its_address_is_n
     let waiting = site.db.dump().await;
     let mut agent = mac(&site, &gateway).await;
     agent.lease("a lease", |_| true).await;
-    let listing = Command::new("ps").args(["-eo", "args="]).output();
-    let arguments = String::from_utf8_lossy(&listing.expect("ps runs").stdout).into_owned();
-    let done = buyer.until(&job, "succeeded").await;
+    let (done, arguments) = done(&mut agent, &gateway, &buyer, &job).await;
     let seconds = done["output"]["duration_seconds"]
         .as_f64()
         .expect("seconds");

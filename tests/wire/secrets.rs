@@ -1,6 +1,6 @@
 //! Secrets are where they belong, and nowhere else: no table, log, metric, answer or argument.
 
-use std::process::Command;
+use std::cell::RefCell;
 
 use fencepost_domain::attempt::Phase;
 use fencepost_tests::agent_client::Device;
@@ -8,6 +8,7 @@ use fencepost_tests::agent_frames::{commit, fail, progress};
 use fencepost_tests::agent_process::AgentProcess;
 use fencepost_tests::buyer::{Buyer, clip, text, transcode};
 use fencepost_tests::gateway::hex_sha256;
+use fencepost_tests::wait::until_some;
 use fencepost_tests::{Site, TestGateway};
 use serde_json::{Value, json};
 
@@ -68,17 +69,35 @@ async fn life_of(
     gateway.put(&link, clip().await).await;
     let job = buyer.submit(&transcode(&upload)).await;
     let held = agent.lease("a lease", |lease| lease["job_id"] == job).await;
-    let listing = Command::new("ps").args(["-eo", "args="]).output();
-    let arguments = listing.expect("ps runs").stdout;
-    buyer.until(&job, "succeeded").await;
+    let (_, arguments) = done(agent, gateway, buyer, &job).await;
     agent.is_idle().await;
     let secrets = vec![
         ("a link to send a file", signature(&link)),
         ("a real agent's token", agent.device_token()),
         ("a real agent's commit token", text(&held["commit_token"])),
     ];
-    let arguments = String::from_utf8_lossy(&arguments).into_owned();
     (job, secrets, arguments)
+}
+
+/// Waits until a job has succeeded: it, and the arguments of all that its agent and gateway ran till then.
+/// Not of the whole machine: other tests say in theirs what may be nowhere in these.
+pub(crate) async fn done(
+    agent: &mut AgentProcess,
+    gateway: &TestGateway,
+    buyer: &Buyer,
+    job: &str,
+) -> (Value, String) {
+    let seen = RefCell::new(gateway.process.arguments());
+    let agent = agent.process();
+    let job = until_some("the job to be succeeded", || async {
+        seen.borrow_mut().push_str(&agent.arguments());
+        let job = buyer.job(job).await;
+        (job["status"] == "succeeded").then_some(job)
+    })
+    .await;
+    let seen = seen.into_inner();
+    assert!(seen.contains("fencepost-agent run"), "{seen}");
+    (job, seen)
 }
 
 #[tokio::test]

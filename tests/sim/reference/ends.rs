@@ -186,7 +186,9 @@ impl Reference {
     }
 
     pub(super) fn enable(&mut self, device: usize) -> Answer {
-        self.devices[device].row.is_enabled = true;
+        let row = &mut self.devices[device].row;
+        row.is_enabled = true;
+        row.forgiven_at = Some(self.now);
         Answer::Done
     }
 

@@ -94,8 +94,11 @@ impl Reference {
         Answer::Renewed(expires_at)
     }
 
+    /// Nothing new begins for a job that is being cancelled.
     pub(super) fn grant(&mut self, claim: &Claim) -> Answer {
+        let is_active = self.jobs[&claim.at.0].row.status == JobStatus::Active;
         match self.fenced(&self.row(claim), claim, Operation::Grant) {
+            Ok(()) if !is_active => Answer::Refused(Refusal::JobNotActive),
             Ok(()) => {
                 self.attempt(claim.at).row.replaced = None;
                 Answer::Done

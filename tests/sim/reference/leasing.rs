@@ -125,7 +125,11 @@ impl Reference {
     /// How a device's last attempts ended, newest first.
     fn past(&self, device: usize) -> Vec<PastAttempt> {
         let mut mine: Vec<&Attempt> = self.attempts.values().collect();
-        mine.retain(|attempt| attempt.row.device == device);
+        let forgiven = self.devices[device].row.forgiven_at;
+        mine.retain(|attempt| {
+            let is_held_against = forgiven.is_none_or(|at| attempt.row.leased_at > at);
+            attempt.row.device == device && is_held_against
+        });
         mine.sort_unstable_by_key(|attempt| std::cmp::Reverse(attempt.order));
         let now = self.now;
         let judged = mine.into_iter().take(LOOK_BACK).map(|attempt| PastAttempt {

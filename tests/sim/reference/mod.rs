@@ -126,6 +126,8 @@ pub(crate) struct DeviceRow {
     pub(crate) sessions: i64,
     pub(crate) is_connected: bool,
     pub(crate) supersedes: Vec<OffsetDateTime>,
+    /// What was leased to it until then is not held against it.
+    pub(crate) forgiven_at: Option<OffsetDateTime>,
     pub(crate) has_other_owner: bool,
 }
 
@@ -180,6 +182,7 @@ impl Reference {
                 sessions: 0,
                 is_connected: false,
                 supersedes: Vec::new(),
+                forgiven_at: None,
                 has_other_owner: false,
             },
             process: None,
