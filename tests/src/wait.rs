@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 /// How long a test waits for what must come. Far more than it takes, so that a busy machine fails
 /// no test.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_mins(1);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Looks until there is something to see, and gives it.
