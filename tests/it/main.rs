@@ -20,6 +20,7 @@ mod idempotency;
 mod input_urls;
 mod job_list;
 mod keeping;
+mod keys;
 mod leasing;
 mod ledger;
 mod limits;

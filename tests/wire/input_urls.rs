@@ -187,24 +187,25 @@ async fn a_download_that_is_cut_goes_on_where_it_was() {
 }
 
 #[tokio::test]
-async fn a_mac_whose_owner_allowed_nothing_fetches_nothing_from_its_own_network() {
+async fn a_mac_whose_owner_allowed_nothing_fetches_nothing_from_its_own_network_and_leaves_it_to_others()
+ {
     let site = Site::new().await;
     // What the operator of the gateways allows is not allowed by the owner of the Mac.
     let gateway = gateway(&site).await;
     let buyer = site.buyer(&gateway);
-    let agent = site.agent(&gateway.url, "mac").await;
+    let agent = site.agent(&gateway.url, "strict").await;
     let mut agent = agent.with(&["--egress-allow-cidrs", "192.0.2.0/24"]);
     agent.start();
     let host = FileHost::start(clip().await, &[Serve::File]).await;
     let job = buyer
         .submit(&of(json!({ "url": host.url(SIGNATURE) })))
         .await;
-    let (code, message) = failed(&site, &buyer, &job).await;
-    assert_eq!(code, "input_invalid");
-    assert!(
-        message.contains("must lead to public addresses only"),
-        "{message}"
-    );
+    site.becomes(&job, "queued: failed").await;
+    let failure = buyer.attempts(&job).await[0]["failure"].clone();
+    assert_eq!(failure["code"], "download_failed");
+    let message = text(&failure["message"]);
+    let says = "as this device sees it, its address must lead to public addresses only";
+    assert!(message.contains(says), "{message}");
     assert_eq!(host.seen(), Vec::<String>::new());
     until("what is allowed to be said", || async {
         agent.log().contains("192.0.2.0/24")
@@ -213,4 +214,10 @@ async fn a_mac_whose_owner_allowed_nothing_fetches_nothing_from_its_own_network(
     // The same Mac works on uploads from its gateway, which is on this machine too.
     let done = buyer.submit_transcode().await;
     buyer.until(&done, "succeeded").await;
+    let other = mac(&site, &gateway).await;
+    other.is_connected().await;
+    site.clock.advance(Duration::from_secs(10)).await;
+    buyer.until(&job, "succeeded").await;
+    assert_eq!(site.statuses(&job).await, "succeeded: failed, succeeded");
+    assert_eq!(host.seen().len(), 1);
 }

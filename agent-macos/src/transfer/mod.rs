@@ -1,12 +1,10 @@
 //! Moves bytes between the gateway's links and the workspace, for as long as the lease lives.
 
-mod answer;
 pub mod bundle;
 pub mod digest;
 pub mod download;
 pub mod fetch;
 pub mod link;
-mod partial;
 pub mod share;
 pub mod upload;
 mod watch;

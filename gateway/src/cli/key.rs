@@ -5,6 +5,7 @@ use fencepost_domain::ids::ApiKeyId;
 use fencepost_store::Store;
 use fencepost_store::views::ApiKeyView;
 use serde_json::{Value, json};
+use time::OffsetDateTime;
 
 use super::error::CliError;
 use super::ids::no_id;
@@ -28,7 +29,8 @@ pub(super) enum KeyCommand {
         #[arg(long)]
         test: bool,
     },
-    /// List keys, the latest first, revoked ones too: how each begins and ends, never the key.
+    /// List keys, the latest first, revoked ones too: how each begins and ends, never the key, and when it
+    /// was last used, to the hour.
     List {
         /// Only those of this org: its id or its name.
         #[arg(long)]
@@ -80,23 +82,26 @@ async fn list(store: &Store, org: Option<&str>) -> Result<Report, CliError> {
     let keys = store.api_keys(org, None).await?;
     let rows: Vec<_> = keys.iter().map(row).collect::<Result<_, _>>()?;
     let json: Vec<_> = keys.iter().map(as_json).collect::<Result<_, _>>()?;
-    let headings = &["KEY'S ID", "ORG", "KEY", "CREATED", "REVOKED"];
+    let headings = &["KEY'S ID", "ORG", "KEY", "CREATED", "LAST USED", "REVOKED"];
     Ok(Report::new(table(headings, &rows), json!({ "keys": json })))
 }
 
 fn row(key: &ApiKeyView) -> Result<Vec<String>, CliError> {
     let hint = key.hint.clone();
+    let perhaps = |at: Option<OffsetDateTime>| {
+        at.map_or_else(|| Ok(String::new()), |at| written(seconds(at)))
+    };
     Ok(vec![
         key.id.to_string(),
         key.org.clone(),
         hint.unwrap_or_else(|| "?".to_owned()),
         written(seconds(key.created_at))?,
-        key.revoked_at
-            .map_or_else(|| Ok(String::new()), |at| written(seconds(at)))?,
+        perhaps(key.last_used_at)?,
+        perhaps(key.revoked_at)?,
     ])
 }
 
-fn seconds(at: time::OffsetDateTime) -> time::OffsetDateTime {
+fn seconds(at: OffsetDateTime) -> OffsetDateTime {
     at.replace_nanosecond(0).unwrap_or(at)
 }
 
@@ -107,6 +112,7 @@ fn as_json(key: &ApiKeyView) -> Result<Value, CliError> {
         "org": key.org,
         "hint": key.hint,
         "created_at": written(key.created_at)?,
+        "last_used_at": key.last_used_at.map(written).transpose()?,
         "revoked_at": key.revoked_at.map(written).transpose()?,
     }))
 }

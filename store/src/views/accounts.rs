@@ -53,7 +53,8 @@ pub struct DeviceView {
 }
 
 impl Store {
-    /// The org that each key belongs to, in order; `None` for an unknown or revoked one.
+    /// The org that each key belongs to, in order; `None` for an unknown or revoked one. Remembers to the
+    /// hour when each was used, and waits for nobody: whoever holds a key's row writes the same, or revokes it.
     pub async fn orgs_of_keys(
         &self,
         keys: Vec<Credential>,
@@ -62,8 +63,19 @@ impl Store {
         self.read("orgs_of_keys", move |mut conn| async move {
             let rows = sqlx::query!(
                 r#"-- orgs_of_keys
-                select digest, org_id from api_keys
-                where digest = any($1) and revoked_at is null"#,
+                with known as materialized (
+                    select id, digest, org_id, last_used_at from api_keys
+                    where digest = any($1) and revoked_at is null
+                ), unseen as materialized (
+                    select id from api_keys
+                    where id in (select id from known where last_used_at is null
+                        or last_used_at < authority_now() - interval '1 hour')
+                    for no key update skip locked
+                ), used as (
+                    update api_keys set last_used_at = authority_now()
+                    where id in (select id from unseen)
+                )
+                select digest, org_id from known"#,
                 &digests
             )
             .fetch_all(&mut *conn)

@@ -20,6 +20,8 @@ pub struct ApiKeyView {
     pub hint: Option<String>,
     /// When it was made.
     pub created_at: OffsetDateTime,
+    /// When it last opened something, to the hour.
+    pub last_used_at: Option<OffsetDateTime>,
     /// From then on it opens nothing.
     pub revoked_at: Option<OffsetDateTime>,
 }
@@ -35,7 +37,8 @@ impl Store {
             sqlx::query_as!(
                 ApiKeyView,
                 r#"-- api_keys
-                select k.id, k.org_id, o.name as org, k.hint, k.created_at, k.revoked_at
+                select k.id, k.org_id, o.name as org, k.hint, k.created_at, k.last_used_at,
+                    k.revoked_at
                 from api_keys k join orgs o on o.id = k.org_id
                 where ($1::uuid is null or k.org_id = $1) and ($2::uuid is null or k.id = $2)
                 order by k.created_at desc, k.id desc"#,

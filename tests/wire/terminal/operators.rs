@@ -1,6 +1,7 @@
 //! What operators see: keys, names that are long, ids that are none.
 
 use fencepost_tests::Site;
+use fencepost_tests::buyer::Buyer;
 use fencepost_tests::terminal::complaint;
 use serde_json::Value;
 
@@ -25,6 +26,11 @@ async fn keys_are_listed_by_their_last_characters_and_revoked_once() {
         (Some(id), Some(&*hint))
     );
     assert_eq!(latest["revoked_at"], Value::Null);
+    assert_eq!(latest["last_used_at"], Value::Null);
+    let gateway = site.gateway().await;
+    Buyer::new(&gateway, key).get("/v1/jobs").await;
+    let listed = site.operate(&["key", "list", "--org", "acme"]).await;
+    assert!(listed["keys"][0]["last_used_at"].is_string(), "{listed}");
     let shown = site.operator(&["key", "list"]).await;
     let shown = String::from_utf8(shown.stdout).unwrap();
     assert!(shown.contains(&hint) && !shown.contains(key), "{shown}");

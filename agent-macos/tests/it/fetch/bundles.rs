@@ -243,7 +243,7 @@ async fn no_file_leads_to_a_network_within() {
         shelf.print();
         let got = fetch(&network, &shelf).await;
         let (code, message) = got.failed(host);
-        assert_eq!(code, "input_invalid", "{host}: {message}");
+        assert_eq!(code, "download_failed", "{host}: {message}");
         assert!(message.contains("file \"a.html\""), "{host}: {message}");
         assert!(!message.contains(host), "{host}: {message}");
         let asked = shelf.asked();

@@ -39,12 +39,13 @@ async fn nothing_within_is_reached_in_any_spelling_also_where_the_gateway_is_wit
             let Err(StepError::Failed { code, message }) = refused else {
                 panic!("{url}: {refused:?}");
             };
-            // Not every resolver knows it.
-            let is_unknown = code == "download_failed" && host == "localhost.";
-            assert!(
-                code == "input_invalid" || is_unknown,
-                "{url}: {code}: {message}"
-            );
+            // A user in it nobody takes; the rest another device might see otherwise.
+            let code_expected = if host.contains('@') {
+                "input_invalid"
+            } else {
+                "download_failed"
+            };
+            assert_eq!(code, code_expected, "{url}: {message}");
             assert!(!message.contains("s3cret"), "{message}");
             assert!(!message.contains(host), "{message}");
         }
@@ -66,7 +67,7 @@ async fn nothing_within_is_reached_in_any_spelling_also_where_the_gateway_is_wit
     assert!(matches!(
         inside,
         Err(StepError::Failed {
-            code: "input_invalid",
+            code: "download_failed",
             ..
         })
     ));

@@ -99,3 +99,20 @@ impl Partial {
         Ok(self)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::Partial;
+
+    #[test]
+    fn nothing_is_written_through_a_link() {
+        let temp = tempfile::tempdir().unwrap();
+        let (target, link) = (temp.path().join("target"), temp.path().join("link"));
+        std::fs::write(&target, "kept").unwrap();
+        symlink(&target, &link).unwrap();
+        assert!(Partial::create(&link).is_err());
+        assert_eq!(std::fs::read(&target).unwrap(), b"kept");
+    }
+}
