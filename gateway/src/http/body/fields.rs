@@ -127,10 +127,14 @@ impl Fields {
     pub fn finish(self) -> Result<(), FieldError> {
         match self.map.keys().next() {
             None => Ok(()),
-            Some(name) => Err(self.complaint(
-                &fencepost_domain::text::clean(name, 100),
-                format!("is not a field here; there are: {}", self.known.join(", ")),
-            )),
+            Some(name) => {
+                let known = match self.known.as_slice() {
+                    [] => "there are none".to_owned(),
+                    known => format!("there are: {}", known.join(", ")),
+                };
+                let problem = format!("is not a field here; {known}");
+                Err(self.complaint(&fencepost_domain::text::clean(name, 100), problem))
+            }
         }
     }
 }
@@ -163,7 +167,9 @@ fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "true or false",
-        Value::Number(number) if number.is_f64() => "a fraction",
+        Value::Number(number) if number.as_f64().is_some_and(|n| n.fract() != 0.0) => "a fraction",
+        // A whole number that has no room in 64 bits.
+        Value::Number(number) if number.is_f64() => "a very large number",
         Value::Number(_) => "a number",
         Value::String(_) => "a text",
         Value::Array(_) => "an array",

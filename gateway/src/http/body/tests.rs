@@ -112,7 +112,8 @@ fn fields_are_taken_by_name_and_the_rest_is_refused_with_its_full_path() {
 
 #[test]
 fn missing_mistyped_and_out_of_bounds_fields_are_named() {
-    let body = json!({"a": "text", "b": 1.5, "c": 11, "d": [], "e": null});
+    let body =
+        json!({"a": "text", "b": 1.5, "c": 11, "d": [], "e": null, "f": 1e30, "g": {"h": 1}});
     let mut fields = Fields::of_body(body).unwrap();
     assert!(
         fields
@@ -121,12 +122,20 @@ fn missing_mistyped_and_out_of_bounds_fields_are_named() {
             .problem
             .contains("missing")
     );
-    for (name, got) in [("a", "a text"), ("b", "a fraction"), ("c", "11")] {
+    for (name, got) in [
+        ("a", "a text"),
+        ("b", "a fraction"),
+        ("c", "11"),
+        ("f", "a very large number"),
+    ] {
         let error = fields.integer(name, 1..=10).unwrap_err();
         assert_eq!(error.field, name);
         assert!(error.problem.contains(got), "{}", error.problem);
     }
     assert_eq!(fields.object("d").unwrap_err().field, "d");
     assert_eq!(fields.integer("e", 1..=10).unwrap(), None);
+    let without_fields = fields.object("g").unwrap().unwrap();
+    let problem = without_fields.finish().unwrap_err().problem;
+    assert_eq!(problem, "is not a field here; there are none");
     assert_eq!(Fields::of_body(json!([])).unwrap_err().field, "");
 }

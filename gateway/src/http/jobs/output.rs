@@ -64,7 +64,8 @@ async fn output(
 
 fn no_output(status: &str) -> Problem {
     if JobStatus::parse(status).is_some_and(JobStatus::is_terminal) {
-        let detail = format!("the job has {status}: there will be no output");
+        let verb = if status == "cancelled" { "was" } else { "has" };
+        let detail = format!("the job {verb} {status}: there will be no output");
         return Problem::new(ProblemCode::NoOutput, detail);
     }
     let detail = format!("the job is {status}: ask again when it has succeeded");
@@ -86,6 +87,9 @@ mod tests {
         ] {
             assert_eq!(no_output(status).code, code);
             assert_eq!(no_output(status).code.status(), 409);
+        }
+        for (status, words) in [("failed", "has failed"), ("cancelled", "was cancelled")] {
+            assert!(no_output(status).detail.contains(words), "{status}");
         }
     }
 }
