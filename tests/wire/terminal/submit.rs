@@ -92,6 +92,57 @@ async fn an_order_whose_answer_is_lost_is_one_job() {
 }
 
 #[tokio::test]
+async fn who_gives_an_order_up_is_told_its_key_and_with_that_it_is_one_job() {
+    let site = Site::new().await;
+    let mut command = site.command(&[]);
+    command.env("FENCEPOST_TEST_FAULT", "submit_job:committed=abort");
+    let doomed = start(&mut command, &site.folder.path().join("doomed.log")).await;
+    let line = Line::to(doomed.port()).await;
+    let terminal = at_port(&site, line.port());
+    let words = ["submit", "--service", "noop.v1", "--patience", "2s"];
+    let output = terminal.run(&[&words[..], &["--json"]].concat()).await;
+    assert_eq!(output.status.code(), Some(5), "{output:?}");
+    let told = complaint(&output);
+    let key = told.split("--idempotency-key ").nth(1);
+    let key = key.and_then(|rest| rest.split(':').next()).expect(&told);
+    let gateway = site.gateway().await;
+    line.lead_to(gateway.port());
+    let named = [&words[..], &["--idempotency-key", key]].concat();
+    let again = terminal.json(&named, 0).await;
+    let jobs = site.db.texts("select id from jobs").await;
+    assert_eq!(jobs, [again[0]["id"].as_str().unwrap()]);
+}
+
+#[tokio::test]
+async fn a_file_under_a_used_key_is_refused_with_a_word_about_uploads() {
+    let site = Site::new().await;
+    let gateway = site.gateway().await;
+    let terminal = terminal(&site, &gateway);
+    let film = path(&site, "film.mp4");
+    std::fs::write(&film, clip().await).unwrap();
+    let input = format!("source={film}");
+    let order = [
+        "submit",
+        "--service",
+        "transcode.v1",
+        "--param",
+        "codec=h264",
+        "--input",
+        &input,
+        "--idempotency-key",
+        "order-42",
+    ];
+    terminal.json(&order, 0).await;
+    let output = terminal.run(&order).await;
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(
+        complaint(&output).contains("--input NAME=upload:ID"),
+        "{output:?}"
+    );
+    assert_eq!(site.db.text("select count(*)::text from jobs").await, "1");
+}
+
+#[tokio::test]
 async fn an_upload_that_was_sent_before_is_named_by_its_id_and_the_order_by_its_key() {
     let site = Site::new().await;
     let gateway = site.gateway().await;

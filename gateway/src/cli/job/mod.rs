@@ -148,7 +148,8 @@ enum JobCommand {
 /// Runs `fencepost job`.
 pub(super) async fn run(args: &JobArgs, json: bool) -> Result<(), JobError> {
     let (api, screen) = (&args.connection.open()?, &Screen::new(json));
-    attended(screen, dispatch(api, screen, &args.command)).await
+    let done = attended(screen, dispatch(api, screen, &args.command)).await;
+    done.map_err(|error| screen.ended(error))
 }
 
 async fn dispatch(api: &Api, screen: &Screen, command: &JobCommand) -> Result<(), JobError> {

@@ -12,7 +12,7 @@ use super::JobError;
 pub(super) struct Screen {
     json: bool,
     has_bars: bool,
-    /// What Ctrl-C would leave behind now.
+    /// What Ctrl-C, or giving up, would leave behind now.
     left: RefCell<String>,
     /// Whether the command sees to Ctrl-C itself.
     sees_to_interrupts: Cell<bool>,
@@ -40,6 +40,17 @@ impl Screen {
             "" => String::new(),
             left => format!("; {left}"),
         })
+    }
+
+    /// The end of a command: one that gave up leaves behind what Ctrl-C would have left.
+    pub(super) fn ended(&self, error: JobError) -> JobError {
+        let left = self.left.borrow();
+        match error {
+            JobError::Unreachable(why) if !left.is_empty() => {
+                JobError::Unreachable(format!("{why}; {left}"))
+            }
+            other => other,
+        }
     }
 
     /// Whether the command sees to Ctrl-C itself from now on.

@@ -83,7 +83,8 @@ pub(super) async fn run(api: &Api, screen: &Screen, args: &SubmitArgs) -> Result
          stays one job",
         named(&all_sent)
     ));
-    let job = api.submit(&body, &key).await?;
+    let job = api.submit(&body, &key).await;
+    let job = job.map_err(|error| say_of_files(error, !all_sent.is_empty()))?;
     let id = job["id"].as_str().unwrap_or_default();
     screen.leaves(format!("the job goes on: fencepost job watch {id}"));
     for (name, sent) in all_sent {
@@ -150,6 +151,23 @@ async fn send<'a>(
         inputs.insert(name.to_owned(), input);
     }
     Ok((inputs, all_sent))
+}
+
+/// A key that names another order, if files were sent: whoever gives the same files again does not expect
+/// that their uploads, and so the order, are others.
+fn say_of_files(error: JobError, were_sent: bool) -> JobError {
+    let mut problem = match error {
+        JobError::Refused(problem) if were_sent => problem,
+        other => return other,
+    };
+    if problem.code.as_deref() == Some("idempotency_key_reused") {
+        let detail = problem.detail.take().unwrap_or_default();
+        problem.detail = Some(format!(
+            "{detail}. A file that is sent again is another upload, and so another order: to repeat one, name \
+             the upload that its job shows (fencepost job get), --input NAME=upload:ID"
+        ));
+    }
+    JobError::Refused(problem)
 }
 
 /// How what was sent is named when the order is given again.
