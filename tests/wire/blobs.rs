@@ -66,6 +66,37 @@ async fn an_output_is_served_whole_in_parts_and_by_its_head() {
 }
 
 #[tokio::test]
+async fn a_range_under_a_condition_that_cannot_be_met_is_the_whole_and_a_part_of_a_file_is_none() {
+    let site = Site::new().await;
+    let gateway = site.gateway().await;
+    let buyer = site.buyer(&gateway);
+    let job = buyer.submit_noop().await;
+    let mut session = site.device(&gateway, "mac").await.connect(&gateway).await;
+    let (offer, output) = session.lease_and_upload(&gateway, b"0123456789").await;
+    session.ask(commit(&offer, &output)).await;
+    let link = gateway.address(&buyer.output_link(&job).await.unwrap());
+    let request = gateway.client.get(link).header("range", "bytes=2-5");
+    let response = request
+        .header("if-range", "\"another\"")
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(response.status(), StatusCode::OK);
+    assert_eq!(response.text().await.unwrap(), "0123456789");
+
+    let (_, link) = buyer.new_upload(&json!({})).await;
+    let request = gateway.client.put(gateway.address(&link)).body("01234");
+    let part = request.header("content-range", "bytes 0-4/10").send();
+    let (status, problem) = answer(part.await.unwrap()).await;
+    assert_eq!(
+        (status, &problem["field"]),
+        (StatusCode::BAD_REQUEST, &json!("Content-Range"))
+    );
+    let whole = gateway.put(&link, b"0123456789").await;
+    assert_eq!(whole.status(), StatusCode::CREATED);
+}
+
+#[tokio::test]
 async fn a_link_is_for_one_direction_one_object_and_a_while() {
     let site = Site::new().await;
     let gateway = site.gateway().await;

@@ -4,7 +4,7 @@ use actix_web::body::SizedStream;
 use actix_web::http::Method;
 use actix_web::http::header::{
     ACCEPT_RANGES, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_RANGE, CONTENT_TYPE, HeaderValue,
-    RANGE, X_CONTENT_TYPE_OPTIONS,
+    IF_RANGE, RANGE, X_CONTENT_TYPE_OPTIONS,
 };
 use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder, ResponseError as _, web};
 use fencepost_domain::disposition::attachment;
@@ -45,7 +45,8 @@ pub(in crate::http) fn head_operation() -> Operation {
 }
 
 fn described(operation: Operation) -> Operation {
-    let range = "`bytes=FIRST-LAST`, one part; anything else is ignored.";
+    let range = "`bytes=FIRST-LAST`, one part; anything else is ignored. So is a range beside `If-Range`: \
+                 there is no `ETag` to compare with, and the bytes behind a link stay the same.";
     operation
         .says(
             "Fetch the bytes behind a link",
@@ -78,10 +79,11 @@ async fn get(
         .size(&grant.key)
         .await
         .map_err(|error| refuse(&error))?;
-    let header = request
-        .headers()
-        .get(RANGE)
-        .and_then(|value| value.to_str().ok());
+    // A condition that names a validator which we never gave out is not met.
+    let is_conditional = request.headers().contains_key(IF_RANGE);
+    let header = request.headers().get(RANGE);
+    let header = header.filter(|_| !is_conditional);
+    let header = header.and_then(|value| value.to_str().ok());
     let (mut response, range) = match wanted(header, size) {
         Wanted::Nothing => return Ok(not_satisfiable(size)),
         Wanted::Whole => (HttpResponse::Ok(), None),

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use actix_web::http::header::CONTENT_LENGTH;
+use actix_web::http::header::{CONTENT_LENGTH, CONTENT_RANGE};
 use actix_web::{HttpRequest, HttpResponse, web};
 use fencepost_store::artifacts::{Direction, Grant, Holder, Staged};
 use fencepost_store::tx::place_output::{OutputPlacing, PlaceFile, Placed};
@@ -78,6 +78,7 @@ async fn receive(
     payload: &mut web::Payload,
 ) -> Result<HttpResponse, Problem> {
     let grant = open(state, link, Direction::Put).await?;
+    refuse_part(request)?;
     let declared = declared_length(request)?;
     let bytes = Box::pin(until_silent(payload));
     let staged = state
@@ -92,6 +93,15 @@ async fn receive(
         size_bytes: stored.size_bytes,
         sha256: stored.sha256_hex(),
     }))
+}
+
+/// A PUT says the whole file: a client that sends it piece by piece must not find its first piece stored.
+fn refuse_part(request: &HttpRequest) -> Result<(), Problem> {
+    if !request.headers().contains_key(CONTENT_RANGE) {
+        return Ok(());
+    }
+    let detail = "a file cannot be sent in parts: send all of it with one PUT, without this header";
+    Err(Problem::new(ProblemCode::InvalidRequest, detail).at("Content-Range"))
 }
 
 fn declared_length(request: &HttpRequest) -> Result<Option<u64>, Problem> {

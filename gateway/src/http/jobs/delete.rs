@@ -14,8 +14,8 @@ pub(in crate::http) fn operation() -> Operation {
     Operation::delete("/v1/jobs/{job}", "delete_job", delete)
         .says(
             "Delete a job that has ended",
-            "Its output and artifacts are served no more, at once, and what you said in it is erased: \
-             parameters, inputs, metadata, what its Macs wrote. What it cost stays in the journal. From \
+            "No link to its output and artifacts is given out any more (one that was works until the bytes \
+             are deleted, soon after), and what you said in it is erased: parameters, inputs, metadata, what its Macs wrote. What it cost stays in the journal. From \
              then on there is no such job, but its idempotency key makes no new one until the key's \
              time is over. Files that you sent are yours to delete. May be repeated.",
         )

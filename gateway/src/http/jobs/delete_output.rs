@@ -16,8 +16,8 @@ pub(in crate::http) fn operation() -> Operation {
     Operation::delete(path, "delete_job_output", delete)
         .says(
             "Delete what a job made",
-            "Its output and artifacts are served no more, at once, and deleted soon. The job, its \
-             attempts and its money stay. May be repeated.",
+            "No link to its output and artifacts is given out any more; one that was works until the bytes \
+             are deleted, soon after. The job, its attempts and its money stay. May be repeated.",
         )
         .of(Tag::Jobs)
         .by(Who::Buyer)

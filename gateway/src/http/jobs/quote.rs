@@ -55,7 +55,8 @@ pub(in crate::http) fn operation() -> Operation {
             "unsent",
             json!({ "type": "string" }),
             "Names of inputs whose files are not sent yet, with commas between them: what the body says \
-             of these is not looked for, so that a job can be checked before its files are sent.",
+             of these is not looked for, so that a job can be checked before its files are sent. Any id will do \
+             there as their `upload_id`.",
         ))
         .takes(&JobOrder::example())
         .answers::<Quote>(200, "The price, and whether the job could run now.")

@@ -43,7 +43,8 @@ pub(super) struct Job {
     phase: Option<String>,
     /// How much of the phase is done, 0 to 100, if its Mac can tell.
     percent: Option<f32>,
-    /// Why it waits, if it does.
+    /// Why it waits, if it does. A create does not look, and a list says only `retry_delay`: ask for the
+    /// job, or watch it.
     waiting: Option<Waits>,
     /// How many attempts it has had.
     attempts: i32,
