@@ -129,7 +129,7 @@ def download(job, result):
 def main(film, result):
     order = {
         "service": "transcode.v1",
-        "params": {"codec": "h264", "height": 32},
+        "params": {"codec": "h264", "height": 720},
         "inputs": {"source": {"upload_id": upload(film)}},
         "metadata": {"file": film.name},
     }

@@ -36,7 +36,7 @@ while ask POST "$(echo "$upload" | field complete_url)" -H 'Content-Type: applic
 job=$(ask POST /v1/jobs -H 'Content-Type: application/json' \
   -H "Idempotency-Key: $(basename "$film")-$(date +%s)-$$" -d '{
     "service": "transcode.v1",
-    "params": {"codec": "h264", "height": 32},
+    "params": {"codec": "h264", "height": 720},
     "inputs": {"source": {"upload_id": "'"$(echo "$upload" | field upload_id)"'"}}
   }' | field id)
 echo "job $job" >&2

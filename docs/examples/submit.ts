@@ -135,7 +135,7 @@ const [film, result] = process.argv.slice(2);
 if (!film || !result) throw new Error("usage: submit.ts FILM RESULT");
 const order = {
   service: "transcode.v1",
-  params: { codec: "h264", height: 32 },
+  params: { codec: "h264", height: 720 },
   inputs: { source: { upload_id: await upload(film) } },
   metadata: { file: film },
 };
