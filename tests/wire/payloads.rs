@@ -104,6 +104,14 @@ async fn odd_ids_cursors_and_filters_are_refused_and_never_an_error_of_ours() {
             "{query}"
         );
     }
+    // Nor is a wait that is asked for in the wrong place a job without one.
+    let order = json!({ "service": "noop.v1" });
+    let (status, problem) = buyer.post("/v1/jobs?wait=20", &order).await;
+    assert_eq!(
+        (status, &problem["field"]),
+        (StatusCode::BAD_REQUEST, &json!("wait"))
+    );
+    assert_eq!(site.db.text("select count(*)::text from jobs").await, "0");
     let (status, problem) = buyer.get("/v1/nothing").await;
     assert_eq!(
         (status, &problem["code"]),

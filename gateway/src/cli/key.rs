@@ -25,7 +25,8 @@ pub(super) enum KeyCommand {
         /// The org: its id or its name.
         #[arg(long)]
         org: String,
-        /// Make a key that begins with fp_test_ instead of fp_live_.
+        /// Make a key that begins with fp_test_ instead of fp_live_. It does and costs the same: the word is
+        /// for people, and for programs that look for leaked keys.
         #[arg(long)]
         test: bool,
     },

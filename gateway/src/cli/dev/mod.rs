@@ -89,6 +89,9 @@ fn welcome(gateway: &Gateway, account: &Account, code: &str, operator: &Path) ->
          \x20 fencepost job submit --service transcode.v1 --param codec=h264 --param height=480 --input source=film.mp4 --output small.mp4\n\
          \x20 fencepost job list\n\
          \n\
+         Webhooks to a receiver on this machine, and inputs from it, are refused unless its network is allowed:\n\
+         \x20 fencepost dev --set 'egress.allow_cidrs=[\"127.0.0.0/8\"]'\n\
+         \n\
          Operate it from another terminal, for instance:\n\
          \x20 fencepost --config {operator} device list\n\
          \n\

@@ -20,6 +20,8 @@ use crate::http::state::AppState;
 const SILENCE: Duration = Duration::from_mins(1);
 /// How much of a refused body is read away, so that its sender gets to read the answer.
 const MAX_DRAIN_BYTES: usize = 16 * 1024 * 1024;
+/// For how long.
+const DRAIN_FOR: Duration = Duration::from_secs(10);
 
 /// What has arrived.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -171,12 +173,15 @@ async fn place(state: &AppState, grant: &Grant, staged: Staged) -> Result<(), Pr
 
 /// Reads a refused body away, within reason.
 async fn drain(payload: &mut web::Payload) {
-    let mut bytes = std::pin::pin!(until_silent(payload));
-    let mut drained = 0;
-    while let Some(Ok(chunk)) = bytes.next().await {
-        drained += chunk.len();
-        if drained > MAX_DRAIN_BYTES {
-            return;
+    let reading = async {
+        let mut drained = 0;
+        while let Some(Ok(chunk)) = payload.next().await {
+            drained += chunk.len();
+            if drained > MAX_DRAIN_BYTES {
+                return;
+            }
         }
-    }
+    };
+    // Over or not: the answer is what its sender waits for.
+    let _ = tokio::time::timeout(DRAIN_FOR, reading).await;
 }

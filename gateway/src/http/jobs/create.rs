@@ -20,6 +20,7 @@ use crate::http::auth::Buyer;
 use crate::http::body::read_json;
 use crate::http::openapi::{Operation, Tag, Who};
 use crate::http::problem::{Problem, ProblemCode};
+use crate::http::query::Query;
 use crate::http::state::AppState;
 
 /// How often a waiting create looks at its job.
@@ -99,6 +100,8 @@ async fn create(
     payload: web::Payload,
 ) -> Result<HttpResponse, Problem> {
     let body = read_json(&request, payload).await?;
+    // A `?wait=20` that nobody takes is a wait that somebody relies on.
+    Query::parse(request.query_string())?.finish()?;
     let wait = headers::wait(&request);
     let key = headers::idempotency(&request, &body)?;
     let order = order::read(body, &state.config)?;

@@ -201,7 +201,7 @@ impl Who {
         json!({
             "org_key": {
                 "type": "http", "scheme": "bearer",
-                "description": "An API key of an org: `fp_live_…` or `fp_test_…`.",
+                "description": "An API key of an org: `fp_live_…` or `fp_test_…`, which do and cost the same.",
             },
             "device_token": {
                 "type": "http", "scheme": "bearer",
