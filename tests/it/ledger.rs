@@ -348,8 +348,8 @@ async fn a_journal_is_read_page_by_page_and_by_kind() {
             .await
             .unwrap();
         let Some(last) = page.last() else { break };
-        filter.before = Some(last.id);
-        kinds.extend(page.iter().map(|one| one.kind.as_str()));
+        filter.before = Some(last.name);
+        kinds.extend(page.iter().map(|one| one.name.kind.as_str()));
     }
     let expected = "hold release hold release capture_platform capture_provider hold credit";
     assert_eq!(kinds.join(" "), expected);

@@ -188,6 +188,7 @@ async fn a_journal_shows_the_month_with_its_balances() {
     );
     assert_eq!(released["available_change_micros"], HELD);
     assert_eq!(released["held_change_micros"], -HELD);
+    assert_eq!(released["id"], format!("release_{job}"));
     let cursor = journal["next_cursor"].as_str().unwrap();
     let (_, rest) = buyer.get(&format!("/v1/journal?cursor={cursor}")).await;
     assert_eq!(rest["postings"].as_array().unwrap().len(), 1, "{rest}");
@@ -197,11 +198,18 @@ async fn a_journal_shows_the_month_with_its_balances() {
     );
     let (_, before) = buyer.get("/v1/journal?month=2020-02").await;
     assert_eq!(before["period"]["closing"], nothing);
-    let (status, problem) = buyer.get("/v1/journal?month=2020-2").await;
-    assert_eq!(
-        (status, &problem["field"]),
-        (StatusCode::BAD_REQUEST, &json!("month"))
-    );
+    // Another org's movement is no place in this journal.
+    let other = site.other_buyer(&gateway).await;
+    let path = format!("/v1/journal?cursor={cursor}");
+    let (_, of_other) = other.get(&path).await;
+    assert_eq!(of_other["postings"], json!([]));
+    for (query, field) in [("month=2020-2", "month"), ("cursor=40", "cursor")] {
+        let (status, problem) = buyer.get(&format!("/v1/journal?{query}")).await;
+        assert_eq!(
+            (status, &problem["field"]),
+            (StatusCode::BAD_REQUEST, &json!(field))
+        );
+    }
     let said = site.operate(&["org", "statement", "acme"]).await;
     assert_eq!(said["closing"], closing);
     assert_eq!(said["totals"].as_array().unwrap().len(), 3, "{said}");

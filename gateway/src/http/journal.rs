@@ -2,7 +2,7 @@
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use fencepost_domain::field::FieldError;
-use fencepost_domain::ledger::PostingKind;
+use fencepost_domain::ledger::{PostingKind, PostingName};
 use fencepost_domain::period::{Period, UtcMonth};
 use fencepost_store::views::{JournalFilter, PostingView};
 use schemars::JsonSchema;
@@ -36,7 +36,7 @@ struct Journal {
 /// One movement of an org's money.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Posting {
-    /// Its number; later ones are higher.
+    /// Its name, which no other movement has.
     id: String,
     /// Why it moved.
     #[schemars(extend("enum" = PostingKind::ALL.map(PostingKind::as_str)))]
@@ -74,7 +74,7 @@ pub(super) fn operation() -> Operation {
     let kind = json!({ "type": "string", "enum": PostingKind::ALL.map(PostingKind::as_str) });
     let month = json!({ "type": "string", "pattern": r"^\d{4}-(0[1-9]|1[0-2])$" });
     let time = || json!({ "type": "string", "format": "date-time" });
-    let cursor = json!({ "type": "string", "pattern": "^[0-9]{1,19}$" });
+    let cursor = json!({ "type": "string", "pattern": "^[a-z_]{4,16}_[0-9a-f-]{36}$" });
     Operation::get("/v1/journal", "list_postings", list)
         .says(
             "Every movement of the org's money",
@@ -127,7 +127,7 @@ async fn list(
     if has_more {
         postings.pop();
     }
-    let next_cursor = postings.last().filter(|_| has_more).map(|last| last.id);
+    let next_cursor = postings.last().filter(|_| has_more).map(|last| last.name);
     let statement = match period {
         Some(period) => state.store.statement(buyer.org, period).await?,
         None => None,
@@ -140,7 +140,7 @@ async fn list(
     });
     Ok(HttpResponse::Ok().json(Journal {
         postings: postings.iter().map(Posting::of).collect(),
-        next_cursor: next_cursor.map(|id| id.to_string()),
+        next_cursor: next_cursor.map(|name| name.to_string()),
         period,
     }))
 }
@@ -149,8 +149,8 @@ fn read_filter(query: &str) -> Result<JournalFilter, FieldError> {
     let mut query = Query::parse(query)?;
     let limit = |text: &str| text.parse().ok().filter(|n| (1..=MAX_LIMIT).contains(n));
     let limit = query.take("limit", limit, "a whole number between 1 and 500")?;
-    let before = |text: &str| text.parse().ok();
-    let before = query.take("cursor", before, "the next_cursor of an earlier answer")?;
+    let cursor = "the next_cursor of an earlier answer";
+    let before = query.take("cursor", PostingName::parse, cursor)?;
     let kinds = PostingKind::ALL.map(PostingKind::as_str).join(", ");
     let kind = query.take("kind", PostingKind::parse, &format!("one of {kinds}"))?;
     let period = read_period(&mut query)?;
@@ -187,10 +187,11 @@ fn read_period(query: &mut Query) -> Result<Option<Period>, FieldError> {
 
 impl Posting {
     fn of(posting: &PostingView) -> Self {
-        let (available, held) = posting.kind.effect(posting.amount_micros);
+        let kind = posting.name.kind;
+        let (available, held) = kind.effect(posting.amount_micros);
         Self {
-            id: posting.id.to_string(),
-            kind: posting.kind.as_str(),
+            id: posting.name.to_string(),
+            kind: kind.as_str(),
             amount_micros: posting.amount_micros,
             available_change_micros: available,
             held_change_micros: held,

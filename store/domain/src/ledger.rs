@@ -1,6 +1,9 @@
 //! Money: integer micros (a millionth of the currency unit), moved between two accounts at a time.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 /// What a job costs; frozen when the job is created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -129,6 +132,34 @@ impl PostingKind {
     }
 }
 
+/// The name of a movement, as in `hold_019adf00-0000-7000-8000-000000000001`: of each kind there is at
+/// most one about a job, and a credit has the request that added it. A number would tell each org how much
+/// all others move.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PostingName {
+    /// Why it moved.
+    pub kind: PostingKind,
+    /// The job that it is about, or the request that added credit.
+    pub about: Uuid,
+}
+
+impl fmt::Display for PostingName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}_{}", self.kind.as_str(), self.about)
+    }
+}
+
+impl PostingName {
+    /// The name that is written so.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (kind, about) = text.rsplit_once('_')?;
+        Some(Self {
+            kind: PostingKind::parse(kind)?,
+            about: about.parse().ok()?,
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -154,6 +185,24 @@ mod tests {
             assert_eq!(kind.effect(7), effect, "{word}");
         }
         assert_eq!(PostingKind::parse("gift"), None);
+    }
+
+    #[test]
+    fn a_movement_is_named_by_why_and_about_what_it_was() {
+        let about = Uuid::from_u128(7);
+        for kind in PostingKind::ALL {
+            let name = PostingName { kind, about };
+            assert_eq!(PostingName::parse(&name.to_string()), Some(name));
+        }
+        for other in [
+            "",
+            "40",
+            "hold",
+            "hold_",
+            "gift_00000000-0000-0000-0000-000000000007",
+        ] {
+            assert_eq!(PostingName::parse(other), None, "{other}");
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What moved on an org's account, and what it adds up to over a time.
 
 use fencepost_domain::ids::OrgId;
-use fencepost_domain::ledger::PostingKind;
+use fencepost_domain::ledger::{PostingKind, PostingName};
 use fencepost_domain::period::Period;
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -13,10 +13,8 @@ use crate::views::Balance;
 /// One movement of money.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PostingView {
-    /// Its number; later ones of an org are higher.
-    pub id: i64,
-    /// Why it moved.
-    pub kind: PostingKind,
+    /// Its name, which has why it moved.
+    pub name: PostingName,
     /// How much, in micros.
     pub amount_micros: i64,
     /// The job that it is about.
@@ -33,7 +31,7 @@ pub struct JournalFilter {
     /// Only those of this kind.
     pub kind: Option<PostingKind>,
     /// Only those before this one (the latest come first).
-    pub before: Option<i64>,
+    pub before: Option<PostingName>,
     /// At most so many.
     pub limit: i64,
 }
@@ -80,23 +78,33 @@ impl Store {
             .map(|period| (period.from, period.until))
             .unzip();
         let kind = filter.kind.map(PostingKind::as_str);
+        let (before, about) = filter
+            .before
+            .map(|name| (name.kind.as_str(), name.about))
+            .unzip();
         let rows = self
             .read("journal", move |mut conn| async move {
                 sqlx::query!(
                     r#"-- journal
-                    select id, kind::text as "kind!", amount_micros, job_id, created_at
+                    select kind::text as "kind!", coalesce(job_id, request_id) as "about!",
+                        amount_micros, job_id, created_at
                     from postings
-                    where org_id = $1 and ($2::bigint is null or id < $2)
+                    where org_id = $1
+                        and ($2::text is null or id < (
+                            select id from postings b
+                            where b.org_id = $1 and b.kind::text = $2
+                                and (b.job_id = $7 or b.request_id = $7)))
                         and ($3::timestamptz is null or created_at >= $3)
                         and ($4::timestamptz is null or created_at < $4)
                         and ($5::text is null or kind::text = $5)
                     order by id desc limit $6"#,
                     org.0,
-                    filter.before,
+                    before,
                     from,
                     until,
                     kind,
-                    filter.limit
+                    filter.limit,
+                    about
                 )
                 .fetch_all(&mut *conn)
                 .await
@@ -104,8 +112,10 @@ impl Store {
             .await?;
         let read = rows.into_iter().map(|row| {
             Ok(PostingView {
-                id: row.id,
-                kind: kind_of(&row.kind)?,
+                name: PostingName {
+                    kind: kind_of(&row.kind)?,
+                    about: row.about,
+                },
                 amount_micros: row.amount_micros,
                 job_id: row.job_id,
                 created_at: row.created_at,
