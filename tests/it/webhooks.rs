@@ -42,7 +42,7 @@ fn tried(one: &Claimed, sent: Sent) -> Try {
     }
 }
 
-async fn endpoint(world: &World) -> EndpointId {
+pub(crate) async fn endpoint(world: &World) -> EndpointId {
     endpoint_for(world, &["job.succeeded", "job.failed", "job.cancelled"]).await
 }
 
@@ -74,7 +74,7 @@ async fn record(world: &World, tries: Vec<Try>) -> Vec<Recorded> {
 }
 
 /// Claims what is due and records the same of all of it.
-async fn all_end(world: &World, status: u16) -> Vec<Recorded> {
+pub(crate) async fn all_end(world: &World, status: u16) -> Vec<Recorded> {
     let claimed = claim(&world.store).await;
     let tries = claimed.iter().map(|one| tried(one, answered(status)));
     record(world, tries.collect()).await
@@ -148,6 +148,56 @@ async fn endpoints_that_fail_have_a_part_of_the_room_and_no_more() {
     let claimed = world.store.claim_deliveries(room).await.unwrap();
     assert_eq!(claimed.iter().filter(|one| one.is_failing).count(), 2);
     assert!(claimed.iter().any(|one| one.endpoint == healthy));
+}
+
+#[tokio::test]
+async fn an_endpoint_that_fails_does_not_keep_the_turn_of_another_because_more_waits_for_it() {
+    let world = World::new().await;
+    let silent = endpoint(&world).await;
+    for _ in 0..3 {
+        event(&world).await;
+    }
+    assert_eq!(all_end(&world, 500).await, [Recorded::Retried; 3]);
+    let stumbled = endpoint(&world).await;
+    event(&world).await;
+    let one = Room {
+        all: 100,
+        failing: 1,
+    };
+    let claimed = claim(&world.store).await;
+    let fresh = claimed.iter().filter(|one| one.endpoint == stumbled);
+    let fresh = fresh.map(|one| tried(one, answered(500))).collect();
+    assert_eq!(record(&world, fresh).await, [Recorded::Retried]);
+    world.clock.advance(HOUR).await;
+    let who = async || {
+        let claimed = world.store.claim_deliveries(one).await.unwrap();
+        claimed.iter().map(|one| one.endpoint).collect::<Vec<_>>()
+    };
+    // What waits for the silent one is older, but it has its turn already, and then it has had it.
+    assert_eq!(who().await, [silent]);
+    assert_eq!(who().await, [stumbled]);
+    assert_eq!(who().await, Vec::new());
+}
+
+#[tokio::test]
+async fn one_that_is_slow_to_answer_leaves_the_next_place_to_one_that_has_none() {
+    let world = World::new().await;
+    let slow = endpoint(&world).await;
+    for _ in 0..20 {
+        event(&world).await;
+    }
+    let few = Room { all: 3, failing: 1 };
+    assert_eq!(world.store.claim_deliveries(few).await.unwrap().len(), 3);
+    let quick = endpoint(&world).await;
+    event(&world).await;
+    let claimed = world.store.claim_deliveries(few).await.unwrap();
+    let of = |endpoint| {
+        claimed
+            .iter()
+            .filter(|one| one.endpoint == endpoint)
+            .count()
+    };
+    assert_eq!((of(quick), of(slow)), (1, 2));
 }
 
 #[tokio::test]
@@ -365,6 +415,7 @@ async fn what_is_long_over_is_forgotten_and_what_waits_is_not() {
     all_end(&world, 200).await;
     event(&world).await;
     world.clock.advance(HOUR * 24 * 31).await;
+    world.mark().await;
     event(&world).await;
     assert_eq!(world.store.prune_deliveries(100).await.unwrap(), 1);
     assert_eq!(states(&world).await, ["pending", "pending"]);
@@ -374,6 +425,7 @@ async fn what_is_long_over_is_forgotten_and_what_waits_is_not() {
     );
     assert!(world.store.delete_endpoint(world.org, id).await.unwrap());
     world.clock.advance(HOUR * 24 * 31).await;
+    world.mark().await;
     assert_eq!(world.store.prune_deliveries(100).await.unwrap(), 2);
     world.store.prune_deliveries(100).await.unwrap();
     assert_eq!(

@@ -4,6 +4,9 @@
 //! what is sent to one at once is exact); then their deliveries, in order of time. Checks: switched
 //! on, not asked to be left alone, fewer claims open than allowed: several to an endpoint that works,
 //! one to one that fails. Writes: whose claim it is and when it lapses.
+//!
+//! Nobody can take the room from others by having much to be sent, or by answering slowly: whoever has
+//! the fewest claims open comes first, and of those that fail whoever was tried the longest ago.
 
 use fencepost_domain::ids::{EndpointId, OutboxId};
 use fencepost_domain::webhook::{AT_ONCE, AT_ONCE_WHILE_FAILING};
@@ -57,7 +60,7 @@ pub struct Claimed {
 }
 
 impl Store {
-    /// Claims deliveries that are due, the longest waiting endpoints first.
+    /// Claims deliveries that are due, those of endpoints with the fewest open claims first.
     pub async fn claim_deliveries(&self, room: Room) -> Result<Vec<Claimed>, StoreError> {
         let claim = Uuid::now_v7();
         self.execute(ClaimDeliveries { room, claim }).await
@@ -81,7 +84,7 @@ impl Transaction for ClaimDeliveries {
     type Output = Vec<Claimed>;
 
     async fn run(&self, tx: &mut Tx) -> Result<Vec<Claimed>, StoreError> {
-        let endpoints = lock_endpoints(tx).await?;
+        let endpoints = lock_endpoints(tx, self.room.failing).await?;
         if endpoints.is_empty() && !tx.rerun {
             return Ok(Vec::new());
         }
@@ -93,9 +96,9 @@ impl Transaction for ClaimDeliveries {
     }
 }
 
-/// The endpoints that may be sent something now. Those with deliveries are found by hopping from one
-/// to the next, however many deliveries each of them has.
-async fn lock_endpoints(tx: &mut Tx) -> Result<Vec<Endpoint>, StoreError> {
+/// The endpoints that may be sent something now, at most `failing` of them ones that fail. Those with
+/// deliveries are found by hopping from one to the next, however many deliveries each of them has.
+async fn lock_endpoints(tx: &mut Tx, failing: u32) -> Result<Vec<Endpoint>, StoreError> {
     let rows = sqlx::query!(
         r#"-- claim_deliveries: lock
         with recursive waiting as (
@@ -109,19 +112,40 @@ async fn lock_endpoints(tx: &mut Tx) -> Result<Vec<Endpoint>, StoreError> {
         ), clock as materialized (
             select authority_now() as now
         ), due as materialized (
-            select w.endpoint_id, first.next_at from waiting w, clock, lateral (
+            -- with the claims that are open, as far as anybody can see without a lock
+            select w.endpoint_id, first.next_at, (
+                    select count(*) from webhook_deliveries d
+                    where d.endpoint_id = w.endpoint_id and d.claim is not null
+                        and d.next_at > clock.now
+                        and d.next_at <= clock.now + $3::bigint * interval '1 microsecond') as claims
+            from waiting w, clock, lateral (
                 select d.next_at from webhook_deliveries d
                 where d.endpoint_id = w.endpoint_id and d.next_at <= clock.now
                 order by d.next_at limit 1) first
-        ), locked as materialized (
-            select e.id, e.failing_since, due.next_at from webhook_endpoints e
+        ), working as materialized (
+            select e.id, due.claims, due.next_at from webhook_endpoints e
             join due on due.endpoint_id = e.id, clock
             where e.enabled and (e.rest_until is null or e.rest_until <= clock.now)
-            order by due.next_at limit $1
+                and e.failing_since is null and due.claims < $4
+            order by due.claims, due.next_at limit $1
+            for no key update of e skip locked
+        ), failing as materialized (
+            select e.id, due.claims, due.next_at from webhook_endpoints e
+            join due on due.endpoint_id = e.id, clock
+            where e.enabled and (e.rest_until is null or e.rest_until <= clock.now)
+                and e.failing_since is not null and due.claims < $5
+            order by e.last_failure_at, e.id limit $2
             for no key update of e skip locked
         )
-        select id, failing_since is not null as "is_failing!" from locked order by next_at"#,
-        MOST_ENDPOINTS
+        select id as "id!", is_failing as "is_failing!" from (
+            select *, false as is_failing from working
+            union all select *, true from failing) locked
+        order by claims, next_at"#,
+        MOST_ENDPOINTS,
+        i64::from(failing),
+        i64::try_from(CLAIM_FOR.whole_microseconds()).unwrap_or(i64::MAX),
+        i64::from(AT_ONCE),
+        i64::from(AT_ONCE_WHILE_FAILING)
     )
     .fetch_all(&mut **tx)
     .await?;
@@ -145,20 +169,11 @@ impl ClaimDeliveries {
     }
 
     async fn claim(&self, tx: &mut Tx, endpoints: &[Endpoint]) -> Result<(), StoreError> {
-        let mut failing = self.room.failing as usize;
-        let chosen: Vec<_> = endpoints
-            .iter()
-            .filter(|one| {
-                let has_room = !one.is_failing || failing > 0;
-                failing = failing.saturating_sub(usize::from(one.is_failing));
-                has_room
-            })
-            .collect();
-        if chosen.is_empty() {
+        if endpoints.is_empty() {
             return Ok(());
         }
-        let ids: Vec<Uuid> = chosen.iter().map(|one| one.id).collect();
-        let at_once = chosen.iter().map(|one| {
+        let ids: Vec<Uuid> = endpoints.iter().map(|one| one.id).collect();
+        let at_once = endpoints.iter().map(|one| {
             if one.is_failing {
                 AT_ONCE_WHILE_FAILING
             } else {
@@ -174,20 +189,24 @@ impl ClaimDeliveries {
                 select * from unnest($1::uuid[], $2::int[]) with ordinality
                     as a(endpoint_id, at_once, place)
             ), open as materialized (
-                select asked.endpoint_id, asked.place, asked.at_once - (
+                select asked.*, (
                     select count(*) from webhook_deliveries d
                     where d.endpoint_id = asked.endpoint_id and d.claim is not null
                         and d.next_at > clock.now
                         and d.next_at <= clock.now + $5::bigint * interval '1 microsecond')
-                    as room
+                    as claims
                 from asked, clock
-            ), picked as materialized (
-                select due.endpoint_id, due.event_id from open, clock, lateral (
-                    select d.endpoint_id, d.event_id from webhook_deliveries d
+            ), due as materialized (
+                select open.place, open.claims, first.* from open, clock, lateral (
+                    select d.endpoint_id, d.event_id, d.next_at from webhook_deliveries d
                     where d.endpoint_id = open.endpoint_id and d.next_at <= clock.now
-                    order by d.next_at limit greatest(open.room, 0)
-                    for no key update skip locked) due
-                order by open.place limit $3
+                    order by d.next_at limit greatest(open.at_once - open.claims, 0)
+                    for no key update skip locked) first
+            ), picked as materialized (
+                -- one of each before a second one of anybody
+                select endpoint_id, event_id from due
+                order by claims + row_number() over (partition by endpoint_id order by next_at), place
+                limit $3
             )
             update webhook_deliveries d set claim = $4,
                 next_at = clock.now + $5::bigint * interval '1 microsecond'
