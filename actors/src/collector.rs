@@ -10,6 +10,7 @@ use actix::{
 use fencepost_store::artifacts::{ArtifactError, ArtifactStore};
 use fencepost_store::tx::collect_garbage::Garbage;
 use fencepost_store::{Store, StoreError};
+use futures_util::{StreamExt as _, stream};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -20,16 +21,16 @@ use crate::system::ShutDown;
 
 /// How often it looks.
 pub(crate) const PERIOD: Duration = Duration::from_secs(10);
+/// Of jobs and of what has objects, so many are taken at once.
 const BATCH: u32 = 100;
-/// The most batches of old jobs that are pruned in one pass.
-const MOST_PRUNES: u32 = 10;
-/// The longest that the objects of one attempt may take, and that all may if some fail.
+/// Of small rows, so many.
+const MOST_ROWS: u32 = 1_000;
+/// The most batches of one kind of row in one pass.
+const MOST_BATCHES: u32 = 10;
+/// The longest that the objects of one attempt may take, and after which no more are begun in one pass.
 const LONGEST: Duration = Duration::from_secs(10);
-/// The most old requests that are forgotten in one pass.
-const MOST_REQUESTS: u32 = 1_000;
-
-/// The most old deliveries that are looked at in one pass.
-const MOST_DELIVERIES: u32 = 1_000;
+/// So many objects are deleted at once.
+const AT_ONCE: usize = 8;
 
 /// The collector.
 pub struct Collector {
@@ -60,71 +61,96 @@ impl Collector {
 
 /// One pass; how many objects were deleted.
 async fn collect(store: Store, artifacts: ArtifactStore) -> Result<u64, StoreError> {
-    store.prune_keys(BATCH).await?;
-    store.expire_files(BATCH).await?;
+    again_while_full(MOST_ROWS, || store.prune_keys(MOST_ROWS)).await?;
+    again_while_full(BATCH, || store.expire_files(BATCH)).await?;
     let mut deleted = of_attempts(&store, &artifacts).await?;
     deleted += retire(&store, &artifacts).await?;
     deleted += of_uploads(&store, &artifacts).await?;
-    store.forget_requests(MOST_REQUESTS).await?;
-    prune(&store).await?;
-    store.prune_deliveries(MOST_DELIVERIES).await?;
+    again_while_full(MOST_ROWS, || store.forget_requests(MOST_ROWS)).await?;
+    again_while_full(BATCH, || store.prune_jobs(BATCH)).await?;
+    again_while_full(MOST_ROWS, || store.prune_deliveries(MOST_ROWS)).await?;
     Ok(deleted)
 }
 
-async fn of_attempts(store: &Store, artifacts: &ArtifactStore) -> Result<u64, StoreError> {
-    let garbage = store.collect_garbage(BATCH).await?;
-    let began = Instant::now();
-    let (mut done, mut deleted) = (Vec::new(), 0);
-    for one in garbage {
-        match soon(delete(artifacts, &one)).await {
-            Ok(()) => {
-                deleted += (one.keys.len() + one.copies.len()) as u64;
-                done.push(one.attempt);
-            }
-            Err(error) => {
-                tracing::warn!(attempt.id = %one.attempt, %error, "objects are deleted later");
-                if began.elapsed() > LONGEST {
-                    break;
-                }
-            }
-        }
-    }
-    if !done.is_empty() {
-        store.garbage_deleted(done).await?;
-    }
-    Ok(deleted)
-}
-
-/// Deletes uploads that nobody needs any more; how many.
-async fn retire(store: &Store, artifacts: &ArtifactStore) -> Result<u64, StoreError> {
-    let began = Instant::now();
-    let mut erased = Vec::new();
-    for one in store.retire_uploads(BATCH).await? {
-        match soon(artifacts.delete(&one.object_key)).await {
-            Ok(()) => erased.push(one.upload),
-            Err(error) => {
-                tracing::warn!(upload.id = %one.upload, %error, "an upload is deleted later");
-                if began.elapsed() > LONGEST {
-                    break;
-                }
-            }
-        }
-    }
-    let count = erased.len() as u64;
-    if !erased.is_empty() {
-        store.uploads_erased(erased).await?;
-    }
-    Ok(count)
-}
-
-/// Prunes the records of jobs that ended long ago, some of them in each pass.
-async fn prune(store: &Store) -> Result<(), StoreError> {
-    for _ in 0..MOST_PRUNES {
-        if store.prune_jobs(BATCH).await? < u64::from(BATCH) {
+/// Takes the next batch as long as one was full, but not for ever: what piles up faster than a batch in
+/// each pass must go all the same.
+async fn again_while_full<F>(full: u32, batch: impl Fn() -> F) -> Result<(), StoreError>
+where
+    F: Future<Output = Result<u64, StoreError>>,
+{
+    for _ in 0..MOST_BATCHES {
+        if batch().await? < u64::from(full) {
             break;
         }
     }
     Ok(())
+}
+
+async fn of_attempts(store: &Store, artifacts: &ArtifactStore) -> Result<u64, StoreError> {
+    let (began, mut deleted) = (Instant::now(), 0);
+    loop {
+        let garbage = store.collect_garbage(BATCH).await?;
+        let found = garbage.len();
+        let done = each(began, garbage, async |one| {
+            let deleting = soon(delete(artifacts, &one)).await.inspect_err(|error| {
+                tracing::warn!(attempt.id = %one.attempt, %error, "objects are deleted later");
+            });
+            let objects = (one.keys.len() + one.copies.len()) as u64;
+            deleting.map(|()| (one.attempt, objects))
+        });
+        let (attempts, objects): (Vec<_>, Vec<_>) = done.await.into_iter().unzip();
+        deleted += objects.iter().sum::<u64>();
+        let all = attempts.len() == found;
+        if !attempts.is_empty() {
+            store.garbage_deleted(attempts).await?;
+        }
+        if !all || found < BATCH as usize || began.elapsed() > LONGEST {
+            return Ok(deleted);
+        }
+    }
+}
+
+/// Deletes uploads that nobody needs any more; how many.
+async fn retire(store: &Store, artifacts: &ArtifactStore) -> Result<u64, StoreError> {
+    let (began, mut deleted) = (Instant::now(), 0);
+    loop {
+        let retired = store.retire_uploads(BATCH).await?;
+        let found = retired.len();
+        let erased = each(began, retired, async |one| {
+            let deleting = soon(artifacts.delete(&one.object_key)).await;
+            let deleting = deleting.inspect_err(|error| {
+                tracing::warn!(upload.id = %one.upload, %error, "an upload is deleted later");
+            });
+            deleting.map(|()| one.upload)
+        });
+        let erased = erased.await;
+        let all = erased.len() == found;
+        deleted += erased.len() as u64;
+        if !erased.is_empty() {
+            store.uploads_erased(erased).await?;
+        }
+        if !all || found < BATCH as usize || began.elapsed() > LONGEST {
+            return Ok(deleted);
+        }
+    }
+}
+
+/// Does something to each of a batch, some at once; what came of those that it was done to. Those that
+/// are not begun in time come again in an hour, like those that fail.
+async fn each<T, R>(
+    began: Instant,
+    batch: Vec<T>,
+    work: impl AsyncFn(T) -> Result<R, ArtifactError>,
+) -> Vec<R> {
+    let work = &work;
+    let one = move |one| async move {
+        if began.elapsed() > LONGEST {
+            return None;
+        }
+        work(one).await.ok()
+    };
+    let working = stream::iter(batch).map(one).buffer_unordered(AT_ONCE);
+    working.filter_map(std::future::ready).collect().await
 }
 
 /// A store that is away must not hold up the round: what was due comes again in an hour.
@@ -152,29 +178,28 @@ async fn delete(artifacts: &ArtifactStore, one: &Garbage) -> Result<(), Artifact
 }
 
 async fn of_uploads(store: &Store, artifacts: &ArtifactStore) -> Result<u64, StoreError> {
-    let garbage = store.collect_uploads(BATCH).await?;
-    let began = Instant::now();
-    let (mut done, mut deleted) = (Vec::new(), 0);
-    for one in garbage {
-        let copies = artifacts.remove_copies(&one.copies, one.kept.as_deref());
-        let both = async { artifacts.delete(&one.incoming).await.and(copies.await) };
-        match soon(both).await {
-            Ok(()) => {
-                deleted += 1;
-                done.push(one.upload);
-            }
-            Err(error) => {
+    let (began, mut deleted) = (Instant::now(), 0);
+    loop {
+        let garbage = store.collect_uploads(BATCH).await?;
+        let found = garbage.len();
+        let done = each(began, garbage, async |one| {
+            let copies = artifacts.remove_copies(&one.copies, one.kept.as_deref());
+            let both = async { artifacts.delete(&one.incoming).await.and(copies.await) };
+            let deleting = soon(both).await.inspect_err(|error| {
                 tracing::warn!(upload.id = %one.upload, %error, "objects are deleted later");
-                if began.elapsed() > LONGEST {
-                    break;
-                }
-            }
+            });
+            deleting.map(|()| one.upload)
+        });
+        let done = done.await;
+        let all = done.len() == found;
+        deleted += done.len() as u64;
+        if !done.is_empty() {
+            store.uploads_collected(done).await?;
+        }
+        if !all || found < BATCH as usize || began.elapsed() > LONGEST {
+            return Ok(deleted);
         }
     }
-    if !done.is_empty() {
-        store.uploads_collected(done).await?;
-    }
-    Ok(deleted)
 }
 
 impl Actor for Collector {

@@ -1,5 +1,7 @@
 //! What buyers delete, and how much they may have, over HTTP.
 
+use std::time::Duration;
+
 use fencepost_tests::agent_frames::commit;
 use fencepost_tests::buyer::{Buyer, answer, transcode};
 use fencepost_tests::{Site, TestGateway};
@@ -147,4 +149,24 @@ async fn a_quota_is_named_when_it_leaves_no_room() {
     );
     let small = gateway.put(&link, b"12345").await;
     assert_eq!(small.status(), StatusCode::CREATED);
+}
+
+#[tokio::test]
+async fn what_piles_up_faster_than_a_batch_in_each_pass_goes_all_the_same() {
+    let site = Site::new().await;
+    let gateway = site.gateway().await;
+    let buyer = site.buyer(&gateway);
+    let job = buyer.submit_noop().await;
+    assert_eq!(buyer.cancel(&job).await.0, "cancelled");
+    let keys = "insert into idempotency_keys (org_id, key, fingerprint, job_id)
+        select org_id, n::text, sha256(''), id from jobs, generate_series(1, 5000) n";
+    assert_eq!(site.db.execute(keys).await, 5000);
+    site.clock.advance(Duration::from_hours(48)).await;
+    // A gateway takes that for a leap; but these two days have passed.
+    let believed = "update authority_state set marked_at = authority_now()";
+    site.db.execute(believed).await;
+    fencepost_tests::wait::until("all keys to be forgotten", || async {
+        site.db.text("select count(*) from idempotency_keys").await == "0"
+    })
+    .await;
 }
