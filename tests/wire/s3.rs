@@ -96,6 +96,32 @@ async fn a_buyers_file_is_what_was_read_when_it_was_completed() {
 }
 
 #[tokio::test]
+async fn who_completes_what_another_gateway_has_just_completed_is_told_what_arrived() {
+    let site = Site::new().await;
+    let bucket = Bucket::start(site.folder.path()).await;
+    let gateway = site.gateway_on(&bucket, &[]).await;
+    let buyer = site.buyer(&gateway);
+    let (upload, link) = buyer.new_upload(&json!({})).await;
+    assert!(gateway.put(&link, b"first").await.status().is_success());
+    let mut looking = bucket.inside.hold("head_object");
+    // What the other one does: it writes down its copy, and takes away what was sent.
+    let the_other = async {
+        looking.came().await;
+        let completed = format!(
+            "update uploads set object_key = 'uploads/{upload}/copy/1', size_bytes = 5,
+                sha256 = sha256('first'), stored_at = authority_now() where id = '{upload}'"
+        );
+        assert_eq!(site.db.execute(&completed).await, 1);
+        let sent = site.object(&format!("incoming/{upload}"));
+        std::fs::remove_file(sent).expect("it was there");
+        looking.let_go();
+    };
+    let ((status, completed), ()) = tokio::join!(buyer.complete(&upload), the_other);
+    assert_eq!(status, StatusCode::OK, "{completed}");
+    assert_eq!(completed["sha256"], hex_sha256(b"first"));
+}
+
+#[tokio::test]
 async fn a_buyer_who_says_what_will_come_is_held_to_it() {
     let site = Site::new().await;
     let bucket = Bucket::start(site.folder.path()).await;

@@ -102,7 +102,7 @@ async fn complete(
     if !upload.is_open {
         return Err(not_sent(state.links.bucket().is_some()));
     }
-    let reading = read(state.clone().into_inner(), id, upload);
+    let reading = read(state.clone().into_inner(), buyer.org, id, upload);
     match state.readings.join(id, PATIENCE, reading).await {
         Some(read) => Ok(completed(id, read?)),
         None => Ok(HttpResponse::Accepted()
@@ -137,14 +137,27 @@ fn not_sent(in_bucket: bool) -> Problem {
     Problem::new(ProblemCode::UploadIncomplete, detail)
 }
 
-async fn read(state: Arc<AppState>, id: UploadId, upload: UploadState) -> Read {
+/// Reads what was sent and makes it the upload. Another gateway, or another request, may have done so
+/// since this one looked, and taken away what was sent: that is no reason to say that nothing came.
+async fn read(state: Arc<AppState>, org: OrgId, id: UploadId, upload: UploadState) -> Read {
+    let read = read_once(&state, id, upload).await;
+    match read {
+        Err(problem) if problem.code == ProblemCode::UploadIncomplete => {
+            let stored = find(&state, org, id).await?.stored;
+            stored.ok_or(problem)
+        }
+        read => read,
+    }
+}
+
+async fn read_once(state: &AppState, id: UploadId, upload: UploadState) -> Read {
     // A new place for each try: what another one has read must not change.
     let place = format!("{}/{}", artifact_key::upload(id), Uuid::now_v7());
     let incoming = artifact_key::incoming_upload(id);
-    look(&state, &incoming).await?;
+    look(state, &incoming).await?;
     let sealed = state.artifacts.seal(&incoming, &place).await;
     let key = sealed.map_err(|error| nothing_or(&error))?;
-    let done = record(&state, (id, &upload), &key).await;
+    let done = record(state, (id, &upload), &key).await;
     let useless = match &done {
         Ok((_, Completed::Done)) => Some(&incoming),
         // It may have been written down.
