@@ -103,6 +103,7 @@ async fn one_copy_is_the_upload_and_none_after_its_time() {
     assert!(world.store.collect_uploads(10).await.unwrap().is_empty());
     // A quarter of an hour for the link, six hours for the longest transfer, one for good measure.
     world.clock.advance(Duration::from_mins(375)).await;
+    world.mark().await;
     assert_eq!(complete(late, "c", 3).await, Completed::TooLate);
     // The WHERE alone is never asked, and says that it contradicts.
     let where_alone = world.store.with_fence(FenceMode::OnlyWhere);
@@ -114,6 +115,7 @@ async fn one_copy_is_the_upload_and_none_after_its_time() {
     );
     assert!(world.store.collect_uploads(10).await.unwrap().is_empty());
     world.clock.advance(Duration::from_hours(1)).await;
+    world.mark().await;
     for _ in 0..2 {
         let mut due = world.store.collect_uploads(10).await.unwrap();
         due.sort_by_key(|one| one.upload.0);
@@ -123,6 +125,7 @@ async fn one_copy_is_the_upload_and_none_after_its_time() {
         let all = due.iter().map(|one| one.upload).collect();
         world.store.uploads_collected(all).await.unwrap();
         world.clock.advance(Duration::from_hours(1)).await;
+        world.mark().await;
     }
     assert!(world.store.collect_uploads(10).await.unwrap().is_empty());
 }

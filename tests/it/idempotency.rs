@@ -117,10 +117,13 @@ async fn the_key_is_good_for_a_day_after_the_end_and_then_forgotten() {
     world.win(&lease).await;
     let day = Duration::from_hours(24);
     world.clock.advance(day).await;
+    world.mark().await;
     assert_eq!(world.store.prune_keys(10).await.unwrap(), 0);
     let again = request(&world, "order-1", 1).await;
     assert_eq!(submit(&world, again).await, Submitted::Replayed { job });
-    world.clock.advance(Duration::from_micros(1)).await;
+    // The mark moves once a second.
+    world.clock.advance(Duration::from_secs(2)).await;
+    world.mark().await;
     assert_eq!(world.store.prune_keys(10).await.unwrap(), 1);
     let new = request(&world, "order-1", 2).await;
     assert!(queued(&submit(&world, new).await));

@@ -1,12 +1,11 @@
 //! An org's jobs, page by page: what is found, and that a page costs the same among very many.
 
-use std::path::Path;
-
 use fencepost_domain::ids::JobId;
 use fencepost_store::views::{JobFilter, MOST_EXAMINED};
 use fencepost_tests::World;
+use fencepost_tests::plans::{explain, rows_read};
 use serde_json::{Value, json};
-use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
+use sqlx::{Connection as _, PgConnection};
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
@@ -120,46 +119,19 @@ async fn crowd(world: &World, jobs: u32) {
     world.db.execute("analyze jobs, job_words").await;
 }
 
-/// The production statement of this name, as it is prepared.
-fn statement(name: &str) -> String {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../.sqlx");
-    let files = std::fs::read_dir(folder).expect("query data");
-    let mut found = files.filter_map(|file| {
-        let text = std::fs::read_to_string(file.ok()?.path()).ok()?;
-        let data: Value = serde_json::from_str(&text).ok()?;
-        let query = data["query"].as_str()?.to_owned();
-        query.starts_with(&format!("-- {name}\n")).then_some(query)
-    });
-    found.next().unwrap_or_else(|| panic!("there is no {name}"))
-}
-
-/// Every node of a plan.
-fn nodes(plan: &Value) -> Vec<&Value> {
-    let within = plan["Plans"].as_array().into_iter().flatten();
-    [vec![plan], within.flat_map(nodes).collect()].concat()
-}
-
-/// Runs a statement by the plan that is made without looking at its arguments, as it is after a few
-/// times; no node may sort or read a table from end to end, nor touch more than `most` rows.
+/// Runs a statement; no node of its plan may sort or read a table from end to end, nor touch more than
+/// `most` rows.
 async fn examines_at_most(conn: &mut PgConnection, name: &str, arguments: &str, most: i64) {
-    let prepare = format!("deallocate all; prepare s as {}", statement(name));
-    for preparation in ["set plan_cache_mode = force_generic_plan", &prepare] {
-        let prepared = sqlx::raw_sql(AssertSqlSafe(preparation.to_owned()));
-        prepared.execute(&mut *conn).await.expect("it prepares");
-    }
-    let explain = format!("explain (analyze, format json) execute s({arguments})");
-    let plan = sqlx::raw_sql(AssertSqlSafe(explain)).fetch_one(&mut *conn);
-    let plan: Value = sqlx::Row::get(&plan.await.expect("a plan"), 0);
-    for node in nodes(&plan[0]["Plan"]) {
+    let most = f64::from(i32::try_from(most).expect("not that many"));
+    let plan = explain(conn, name, arguments).await;
+    for node in &plan {
         let kind = node["Node Type"].as_str().expect("a kind");
         assert!(
             !["Sort", "Seq Scan", "Incremental Sort"].contains(&kind),
-            "{name}: {plan:#}"
+            "{name}: {plan:#?}"
         );
-        let rows = |key: &str| node[key].as_f64().unwrap_or(0.0);
-        let read = (rows("Actual Rows") + rows("Rows Removed by Filter")) * rows("Actual Loops");
-        let most = f64::from(i32::try_from(most).expect("not that many"));
-        assert!(read <= most, "{name} reads {read} rows: {plan:#}");
+        let read = rows_read(node);
+        assert!(read <= most, "{name} reads {read} rows: {plan:#?}");
     }
 }
 

@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use fencepost_domain::attempt::Phase;
 use fencepost_domain::failure::FailureCode;
-use fencepost_domain::ids::{JobId, UploadId};
+use fencepost_domain::ids::{JobId, RequestId, UploadId};
 use fencepost_domain::job::JobStatus;
+use fencepost_store::admin::NewUpload;
 use fencepost_store::tx::delete_files::FilesDeleted;
 use fencepost_store::tx::delete_upload::UploadDeleted;
 use fencepost_store::tx::submit_job::{IdempotencyKey, Submitted};
+use fencepost_store::tx::webhooks::change::EndpointChange;
 use fencepost_store::views::OutputView;
 use fencepost_tests::chance::Chance;
 use fencepost_tests::mixed::mixed_jobs;
@@ -248,6 +250,50 @@ async fn a_file_is_deleted_or_becomes_an_input_and_never_both() {
         }
     }
     assert_eq!(used + deleted, 40);
+}
+
+#[tokio::test]
+async fn a_clock_that_leapt_ahead_forgets_nothing_that_somebody_may_come_back_to() {
+    let world = World::new().await;
+    let mac = world.device("mac").await;
+    let named = IdempotencyKey {
+        key: "order-1".to_owned(),
+        fingerprint: [1; 32],
+    };
+    let receiver = crate::webhooks::endpoint(&world).await;
+    let job = world.submit_with(|job| job.idempotency = Some(named)).await;
+    world.cancel(job).await;
+    world.submit().await;
+    let lease = world.claim_as(&mac, RequestId::new()).await;
+    world.end(lease.fail(FailureCode::RunnerFailed)).await;
+    crate::webhooks::all_end(&world, 500).await;
+    let off = EndpointChange {
+        enabled: Some(false),
+        ..EndpointChange::default()
+    };
+    let held = world.store.change_endpoint(world.org, receiver, off).await;
+    assert!(held.unwrap());
+    let sent = NewUpload {
+        id: UploadId::new(),
+        max_bytes: 1,
+        sha256: None,
+        in_bucket: true,
+    };
+    let until = world.store.create_declared_upload(world.org, sent).await;
+    until.unwrap();
+    world.mark().await;
+    let store = &world.store;
+    let leap = Duration::from_hours(400 * 24);
+    world.clock.advance(leap).await;
+    assert_eq!(store.prune_keys(10).await.unwrap(), 0);
+    assert_eq!(store.prune_deliveries(10).await.unwrap(), 0);
+    assert_eq!(store.forget_requests(10).await.unwrap(), 0);
+    assert_eq!(store.collect_uploads(10).await.unwrap(), []);
+    world.mark().await;
+    assert_eq!(store.prune_keys(10).await.unwrap(), 1);
+    assert_eq!(store.prune_deliveries(10).await.unwrap(), 2);
+    assert_eq!(store.forget_requests(10).await.unwrap(), 1);
+    assert_eq!(store.collect_uploads(10).await.unwrap().len(), 1);
 }
 
 #[tokio::test]

@@ -28,6 +28,7 @@ mod money;
 mod news;
 mod one_reading;
 mod pairing;
+mod plans;
 mod progress;
 mod quotas;
 mod races;

@@ -315,6 +315,7 @@ async fn requests_are_forgotten_after_two_days() {
     world.claim_as(&mac, young).await;
     assert_eq!(world.store.forget_requests(10).await.unwrap(), 0);
     world.clock.advance(Duration::from_hours(24)).await;
+    world.mark().await;
     assert_eq!(world.store.forget_requests(10).await.unwrap(), 1);
     let left = "select request_id from device_requests";
     assert_eq!(world.db.text(left).await, young.to_string());

@@ -339,3 +339,17 @@ async fn a_store_refuses_an_empty_schema_and_one_that_is_newer() {
     let error = unreadable.err().expect("it was understood").to_string();
     assert!(!error.contains("hunter2"), "{error}");
 }
+
+#[tokio::test]
+async fn whoever_deletes_a_row_finds_by_an_index_what_refers_to_it() {
+    let db = TestDb::migrated().await;
+    // Of these nothing is ever deleted.
+    let without = "select c.conname from pg_constraint c
+        where c.contype = 'f' and c.confrelid::regclass::text not in ('orgs', 'providers', 'devices')
+            and not exists (select from pg_index i
+                where i.indrelid = c.conrelid and i.indpred is null
+                    and (i.indkey::int2[])[0:cardinality(c.conkey) - 1] @> c.conkey)";
+    assert_eq!(db.texts(without).await, Vec::<String>::new());
+    let all = "select count(*) from pg_constraint where contype = 'f'";
+    assert!(db.text(all).await.parse::<u32>().unwrap() > 15);
+}

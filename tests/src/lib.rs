@@ -12,7 +12,8 @@
 //! - [`proxy`]: a TCP proxy between a client and its server that can cut all connections.
 //! - [`chance`]: choices that can be repeated; [`mixed`]: jobs that end in every way by chance;
 //!   [`holds`]: everything that settles a hold, at once.
-//! - [`counters`]: what the code under test has counted in its metrics.
+//! - [`counters`]: what the code under test has counted in its metrics; [`plans`]: how Postgres carries
+//!   out its statements.
 //!
 //! For tests of the real processes over real sockets:
 //!
@@ -55,6 +56,7 @@ pub mod lease;
 pub mod line;
 pub mod looks;
 pub mod mixed;
+pub mod plans;
 pub mod processes;
 pub mod proxy;
 pub mod pty;

@@ -70,7 +70,7 @@ impl Transaction for CollectGarbage {
         let rows = sqlx::query!(
             r#"-- collect_garbage
             with due as materialized (
-                select id from attempts where collect_after <= authority_now()
+                select id from attempts where collect_after <= (select authority_now())
                 order by collect_after limit $1
             ), mine as materialized (
                 select id from attempts where id in (select id from due)

@@ -52,7 +52,7 @@ impl Transaction for CollectUploads {
         let rows = sqlx::query!(
             r#"-- collect_uploads
             with due as materialized (
-                select id from uploads where collect_after <= authority_now()
+                select id from uploads where collect_after <= (select authority_mark())
                 order by collect_after limit $1
             ), mine as materialized (
                 select id from uploads where id in (select id from due)

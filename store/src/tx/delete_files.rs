@@ -82,12 +82,12 @@ impl Transaction for ExpireFiles {
             r#"-- expire_files: lock
             with due as materialized (
                 -- a winning attempt comes up again when its files' time is over
-                select job_id from attempts where collect_after <= authority_mark()
+                select job_id from attempts where collect_after <= (select authority_mark())
                 order by collect_after limit $1
             )
             select id from jobs
             where id in (select job_id from due) and files_deleted_at is null
-                and files_expire_at <= authority_mark()
+                and files_expire_at <= (select authority_mark())
             order by id for no key update skip locked"#,
             self.limit
         )

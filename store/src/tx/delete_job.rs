@@ -80,9 +80,12 @@ impl DeleteJob {
                 job
             ),
             sqlx::query!(
-                r#"-- delete_job
-                update webhook_tries set answer = null where answer is not null
-                    and event_id in (select id from outbox where job_id = $1)"#,
+                r#"-- delete_job: answers
+                update webhook_tries t set answer = null
+                from outbox o join webhook_deliveries d on d.event_id = o.id
+                -- by way of the deliveries: there are very many tries, which only these find
+                where o.job_id = $1 and t.endpoint_id = d.endpoint_id and t.event_id = d.event_id
+                    and t.answer is not null"#,
                 job
             ),
         ];

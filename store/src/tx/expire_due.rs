@@ -259,7 +259,7 @@ async fn lock_due(tx: &mut Tx, limit: i64) -> Result<LockedPairs, StoreError> {
         r#"-- expire_due: lock
         with due as materialized (
             select id, job_id from attempts
-            where ended_at is null and check_after <= authority_now()
+            where ended_at is null and check_after <= (select authority_now())
             order by check_after limit $1
         ), j as materialized (
             select * from jobs where id in (select job_id from due)

@@ -27,7 +27,7 @@ impl Transaction for ForgetRequests {
             r#"-- forget_requests
             with old as materialized (
                 select device_id, operation, request_id from device_requests
-                where asked_at <= authority_now() - interval '2 days'
+                where asked_at <= (select authority_mark()) - interval '2 days'
                 order by asked_at limit $1 for update skip locked
             )
             delete from device_requests r using old

@@ -38,7 +38,7 @@ impl Transaction for PruneJobs {
                 select id, ended_at from jobs order by id limit $2
             ), due as materialized (
                 select id from oldest o
-                where ended_at + $3::bigint * interval '1 microsecond' <= authority_mark()
+                where ended_at + $3::bigint * interval '1 microsecond' <= (select authority_mark())
                     and not exists (select from attempts a
                         where a.job_id = o.id and a.collect_after is not null)
                     and not exists (select from idempotency_keys k where k.job_id = o.id)

@@ -27,8 +27,8 @@ impl Transaction for PruneKeys {
             delete from idempotency_keys k using (
                 select k.org_id, k.key from idempotency_keys k join jobs j on j.id = k.job_id
                 -- a job ends after its key was used: by age only the few that can be due are read
-                where k.created_at < authority_now() - interval '24 hours'
-                    and j.ended_at < authority_now() - interval '24 hours'
+                where k.created_at < (select authority_mark()) - interval '24 hours'
+                    and j.ended_at < (select authority_mark()) - interval '24 hours'
                 order by k.created_at limit $1
                 for no key update of k skip locked
             ) old

@@ -49,7 +49,7 @@ impl Transaction for RetireUploads {
         let due = sqlx::query_scalar!(
             r#"-- retire_uploads: lock accounts
             with due as materialized (
-                select id, org_id from uploads where look_after <= authority_mark()
+                select id, org_id from uploads where look_after <= (select authority_mark())
                 order by look_after limit $1
             ), accounts as materialized (
                 select org_id from org_accounts where org_id in (select org_id from due)

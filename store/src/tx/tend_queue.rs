@@ -48,12 +48,13 @@ impl Transaction for TendQueue {
         let due = sqlx::query!(
             r#"-- tend_queue: find
             with clock as materialized (select authority_now() as now)
-            (select id as "id!", true as "overdue!" from jobs, clock
-             where (queue_key is not null or wake_at is not null) and admission_deadline <= now
+            (select id as "id!", true as "overdue!" from jobs
+             where (queue_key is not null or wake_at is not null)
+                and admission_deadline <= (select now from clock)
              order by admission_deadline limit $1)
             union all
-            (select id, false from jobs, clock
-             where wake_at is not null and wake_at <= now order by wake_at limit $1)"#,
+            (select id, false from jobs
+             where wake_at is not null and wake_at <= (select now from clock) order by wake_at limit $1)"#,
             self.limit
         )
         .fetch_all(&mut **tx)

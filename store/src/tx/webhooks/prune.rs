@@ -32,7 +32,7 @@ impl Transaction for PruneDeliveries {
             ), old as materialized (
                 select d.endpoint_id, d.event_id from webhook_deliveries d
                 join oldest using (endpoint_id, event_id)
-                where d.next_at is null and d.created_at < authority_now() - interval '30 days'
+                where d.next_at is null and d.created_at < (select authority_mark()) - interval '30 days'
                 for update of d skip locked
             )
             delete from webhook_deliveries d using old
@@ -46,10 +46,10 @@ impl Transaction for PruneDeliveries {
             r#"-- prune_deliveries: endpoints
             with told as (
                 delete from outbox
-                where job_id is null and created_at < authority_now() - interval '30 days'
+                where job_id is null and created_at < (select authority_mark()) - interval '30 days'
             )
             delete from webhook_endpoints e
-            where e.deleted_at < authority_now() - interval '1 day'
+            where e.deleted_at < (select authority_mark()) - interval '1 day'
                 and not exists (select from webhook_deliveries d where d.endpoint_id = e.id)"#
         )
         .execute(&mut **tx)
