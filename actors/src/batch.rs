@@ -2,7 +2,7 @@
 //!
 //! Under load this turns a hundred renewals into one transaction; when it is quiet, a batch is one
 //! request and nothing waits for company. A failed batch is repeated one by one, so that nobody's
-//! trouble reaches another.
+//! trouble reaches another; but not where it is not known whether it failed.
 
 use std::collections::HashSet;
 use std::future::Future;
@@ -168,11 +168,83 @@ async fn answer_all<C: BatchCall>(call: &C, mut batch: Vec<Waiting<C>>) {
                 let _ = waiting.answer.send(Err(error));
             }
         }
+        Err(StoreError::Unavailable(why)) => {
+            // It may have been committed. The store, which knows that it asks again, has asked long
+            // enough; whoever asked here anew would take what they wrote for somebody else's.
+            tracing::warn!(why, "it is not known what became of a batch");
+            for waiting in batch {
+                let _ = waiting
+                    .answer
+                    .send(Err(StoreError::Unavailable(why.clone())));
+            }
+        }
         Err(error) => {
             tracing::warn!(%error, "a batch failed and is repeated one by one");
             for waiting in batch {
                 Box::pin(answer_all(call, vec![waiting])).await;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    /// Whether the database is away, or does not like one of the requests, which is 13.
+    struct Trouble {
+        is_away: bool,
+        sizes: Mutex<Vec<usize>>,
+    }
+
+    impl BatchCall for &'static Trouble {
+        type Request = u32;
+        type Answer = u32;
+
+        fn subject(_: &u32) -> Option<AttemptId> {
+            None
+        }
+
+        async fn call(&self, requests: Vec<u32>) -> Result<Vec<u32>, StoreError> {
+            self.sizes.lock().unwrap().push(requests.len());
+            match requests.contains(&13) {
+                _ if self.is_away => Err(StoreError::Unavailable("it is away".to_owned())),
+                true => Err(StoreError::Inconsistency {
+                    table: "jobs",
+                    what: "13".to_owned(),
+                }),
+                false => Ok(requests),
+            }
+        }
+    }
+
+    /// What three requests at once are answered, and in what batches they were asked.
+    async fn asked(is_away: bool) -> (Vec<Result<u32, BatchError>>, Vec<usize>) {
+        let sizes = Mutex::default();
+        let trouble: &Trouble = Box::leak(Box::new(Trouble { is_away, sizes }));
+        let (batcher, work) = Batcher::new(trouble);
+        let answers = [1, 13, 3].map(|request| batcher.call(request));
+        drop(batcher);
+        let (answers, ()) = tokio::join!(futures_util::future::join_all(answers), work);
+        (answers, trouble.sizes.lock().unwrap().clone())
+    }
+
+    #[tokio::test]
+    async fn nobodys_trouble_reaches_another() {
+        let (answers, sizes) = asked(false).await;
+        assert!(matches!(answers[..], [Ok(1), Err(_), Ok(3)]), "{answers:?}");
+        assert_eq!(sizes, [3, 1, 1, 1]);
+    }
+
+    #[tokio::test]
+    async fn what_may_have_been_committed_is_not_asked_as_if_it_were_new() {
+        let (answers, sizes) = asked(true).await;
+        for answer in &answers {
+            let is_unknown = matches!(answer, Err(BatchError::Store(StoreError::Unavailable(_))));
+            assert!(is_unknown, "{answer:?}");
+        }
+        assert_eq!(sizes, [3]);
     }
 }

@@ -71,3 +71,47 @@ async fn what_is_not_due_is_not_even_read() {
         .await
         .expect("it is as if nothing had been");
 }
+
+/// Credits of one org, a minute apart; the requests' ids are their numbers.
+const CREDITS: &str = r"
+    set local session_replication_role = replica;
+    insert into postings (kind, debit, credit, amount_micros, org_id, request_id, created_at)
+    select 'credit', 'external', 'org_available', 1, o.id,
+        ('00000000-0000-0000-0000-' || lpad(n::text, 12, '0'))::uuid,
+        '2026-01-01T00:00:00Z'::timestamptz + n * interval '1 minute'
+    from orgs o, generate_series(1, 5000) n;
+    analyze";
+
+#[tokio::test]
+async fn a_page_of_a_journal_costs_a_page_wherever_it_is() {
+    let world = World::new().await;
+    let mut conn = PgConnection::connect(world.db.url())
+        .await
+        .expect("it lets us in");
+    let mut crowd = conn.begin().await.expect("a transaction");
+    let fill = sqlx::raw_sql(AssertSqlSafe(CREDITS));
+    fill.execute(&mut *crowd).await.expect("credits");
+    let org = world.org.0;
+    let about = "'00000000-0000-0000-0000-000000002500'";
+    for (page, before, period) in [
+        ("the newest", "null", "null, null"),
+        ("in the middle", "'credit'", "null, null"),
+        (
+            "of an hour long ago",
+            "null",
+            "'2026-01-01T01:00Z', '2026-01-01T02:00Z'",
+        ),
+    ] {
+        let arguments = format!("'{org}', {before}, {period}, null, 50, {about}");
+        let plan = explain(&mut crowd, "journal", &arguments).await;
+        let most = plan.iter().map(rows_read).fold(0.0, f64::max);
+        assert!(
+            (50.0..=120.0).contains(&most),
+            "{page}: {most} rows: {plan:#?}"
+        );
+    }
+    crowd
+        .rollback()
+        .await
+        .expect("it is as if nothing had been");
+}

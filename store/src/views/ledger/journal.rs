@@ -86,18 +86,22 @@ impl Store {
             .read("journal", move |mut conn| async move {
                 sqlx::query!(
                     r#"-- journal
+                    with before as materialized (
+                        select created_at, id from postings
+                        where org_id = $1 and kind::text = $2 and (job_id = $7 or request_id = $7)
+                    )
                     select kind::text as "kind!", coalesce(job_id, request_id) as "about!",
                         amount_micros, job_id, created_at
                     from postings
-                    where org_id = $1
-                        and ($2::text is null or id < (
-                            select id from postings b
-                            where b.org_id = $1 and b.kind::text = $2
-                                and (b.job_id = $7 or b.request_id = $7)))
-                        and ($3::timestamptz is null or created_at >= $3)
-                        and ($4::timestamptz is null or created_at < $4)
+                    -- by time, whose index finds any page and any month, however much there is
+                    where org_id = $1 and created_at >= coalesce($3::timestamptz, '-infinity')
+                        and created_at < coalesce($4::timestamptz, 'infinity')
+                        and ($2::text is null or exists (select from before))
+                        and (created_at, id) < (
+                            coalesce((select created_at from before), 'infinity'),
+                            coalesce((select id from before), 9223372036854775807))
                         and ($5::text is null or kind::text = $5)
-                    order by id desc limit $6"#,
+                    order by created_at desc, id desc limit $6"#,
                     org.0,
                     before,
                     from,
