@@ -9,6 +9,8 @@ use actix::{
 };
 use fencepost_store::artifacts::{ArtifactError, ArtifactStore};
 use fencepost_store::tx::collect_garbage::Garbage;
+use fencepost_store::tx::collect_uploads::UploadGarbage;
+use fencepost_store::tx::retire_uploads::RetiredUpload;
 use fencepost_store::{Store, StoreError};
 use futures_util::{StreamExt as _, stream};
 use serde_json::json;
@@ -87,47 +89,65 @@ where
 }
 
 async fn of_attempts(store: &Store, artifacts: &ArtifactStore) -> Result<u64, StoreError> {
-    let (began, mut deleted) = (Instant::now(), 0);
-    loop {
-        let garbage = store.collect_garbage(BATCH).await?;
-        let found = garbage.len();
-        let done = each(began, garbage, async |one| {
-            let deleting = soon(delete(artifacts, &one)).await.inspect_err(|error| {
-                tracing::warn!(attempt.id = %one.attempt, %error, "objects are deleted later");
-            });
-            let objects = (one.keys.len() + one.copies.len()) as u64;
-            deleting.map(|()| (one.attempt, objects))
+    let find = || store.collect_garbage(BATCH);
+    let erase = async |one: Garbage| {
+        let deleting = soon(delete(artifacts, &one)).await.inspect_err(|error| {
+            tracing::warn!(attempt.id = %one.attempt, %error, "objects are deleted later");
         });
-        let (attempts, objects): (Vec<_>, Vec<_>) = done.await.into_iter().unzip();
-        deleted += objects.iter().sum::<u64>();
-        let all = attempts.len() == found;
-        if !attempts.is_empty() {
-            store.garbage_deleted(attempts).await?;
-        }
-        if !all || found < BATCH as usize || began.elapsed() > LONGEST {
-            return Ok(deleted);
-        }
-    }
+        let objects = (one.keys.len() + one.copies.len()) as u64;
+        deleting.map(|()| (one.attempt, objects))
+    };
+    in_batches(find, erase, |done| store.garbage_deleted(done)).await
 }
 
 /// Deletes uploads that nobody needs any more; how many.
 async fn retire(store: &Store, artifacts: &ArtifactStore) -> Result<u64, StoreError> {
+    let find = || store.retire_uploads(BATCH);
+    let erase = async |one: RetiredUpload| {
+        let deleting = soon(artifacts.delete(&one.object_key)).await;
+        let deleting = deleting.inspect_err(|error| {
+            tracing::warn!(upload.id = %one.upload, %error, "an upload is deleted later");
+        });
+        deleting.map(|()| (one.upload, 1))
+    };
+    in_batches(find, erase, |done| store.uploads_erased(done)).await
+}
+
+/// What was sent and what was copied of uploads that are complete, or will never be.
+async fn of_uploads(store: &Store, artifacts: &ArtifactStore) -> Result<u64, StoreError> {
+    let find = || store.collect_uploads(BATCH);
+    let erase = async |one: UploadGarbage| {
+        let copies = artifacts.remove_copies(&one.copies, one.kept.as_deref());
+        let both = async { artifacts.delete(&one.incoming).await.and(copies.await) };
+        let deleting = soon(both).await.inspect_err(|error| {
+            tracing::warn!(upload.id = %one.upload, %error, "objects are deleted later");
+        });
+        deleting.map(|()| (one.upload, 1))
+    };
+    in_batches(find, erase, |done| store.uploads_collected(done)).await
+}
+
+/// Finds what has objects and erases those, batch after batch while one was full and all of it went, and
+/// notes what was done; how many objects that were.
+async fn in_batches<T, I, F, N>(
+    find: impl Fn() -> F,
+    erase: impl AsyncFn(T) -> Result<(I, u64), ArtifactError>,
+    note: impl Fn(Vec<I>) -> N,
+) -> Result<u64, StoreError>
+where
+    F: Future<Output = Result<Vec<T>, StoreError>>,
+    N: Future<Output = Result<(), StoreError>>,
+{
     let (began, mut deleted) = (Instant::now(), 0);
     loop {
-        let retired = store.retire_uploads(BATCH).await?;
-        let found = retired.len();
-        let erased = each(began, retired, async |one| {
-            let deleting = soon(artifacts.delete(&one.object_key)).await;
-            let deleting = deleting.inspect_err(|error| {
-                tracing::warn!(upload.id = %one.upload, %error, "an upload is deleted later");
-            });
-            deleting.map(|()| one.upload)
-        });
-        let erased = erased.await;
+        let batch = find().await?;
+        let found = batch.len();
+        let erased = each(began, batch, &erase).await;
         let all = erased.len() == found;
-        deleted += erased.len() as u64;
-        if !erased.is_empty() {
-            store.uploads_erased(erased).await?;
+        let (done, objects): (Vec<_>, Vec<_>) = erased.into_iter().unzip();
+        deleted += objects.iter().sum::<u64>();
+        if !done.is_empty() {
+            note(done).await?;
         }
         if !all || found < BATCH as usize || began.elapsed() > LONGEST {
             return Ok(deleted);
@@ -175,31 +195,6 @@ async fn delete(artifacts: &ArtifactStore, one: &Garbage) -> Result<(), Artifact
         artifacts.remove_copies(copies, one.kept.as_deref()).await?;
     }
     Ok(())
-}
-
-async fn of_uploads(store: &Store, artifacts: &ArtifactStore) -> Result<u64, StoreError> {
-    let (began, mut deleted) = (Instant::now(), 0);
-    loop {
-        let garbage = store.collect_uploads(BATCH).await?;
-        let found = garbage.len();
-        let done = each(began, garbage, async |one| {
-            let copies = artifacts.remove_copies(&one.copies, one.kept.as_deref());
-            let both = async { artifacts.delete(&one.incoming).await.and(copies.await) };
-            let deleting = soon(both).await.inspect_err(|error| {
-                tracing::warn!(upload.id = %one.upload, %error, "objects are deleted later");
-            });
-            deleting.map(|()| one.upload)
-        });
-        let done = done.await;
-        let all = done.len() == found;
-        deleted += done.len() as u64;
-        if !done.is_empty() {
-            store.uploads_collected(done).await?;
-        }
-        if !all || found < BATCH as usize || began.elapsed() > LONGEST {
-            return Ok(deleted);
-        }
-    }
 }
 
 impl Actor for Collector {

@@ -40,4 +40,5 @@ mod revoke;
 mod rounds;
 mod schema;
 mod unknown_commits;
+mod webhook_turns;
 mod webhooks;

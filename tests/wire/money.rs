@@ -169,6 +169,7 @@ async fn a_journal_shows_the_month_with_its_balances() {
     let site = Site::new().await;
     let gateway = site.gateway().await;
     let buyer = site.buyer(&gateway);
+    let other = site.other_buyer(&gateway).await;
     let job = buyer.submit_noop().await;
     buyer.cancel(&job).await;
     let month = fencepost_domain::period::UtcMonth::of(site.clock.now().await);
@@ -198,8 +199,7 @@ async fn a_journal_shows_the_month_with_its_balances() {
     );
     let (_, before) = buyer.get("/v1/journal?month=2020-02").await;
     assert_eq!(before["period"]["closing"], nothing);
-    // Another org's movement is no place in this journal.
-    let other = site.other_buyer(&gateway).await;
+    // Another org's movement is no place in this journal, in which something is older.
     let path = format!("/v1/journal?cursor={cursor}");
     let (_, of_other) = other.get(&path).await;
     assert_eq!(of_other["postings"], json!([]));

@@ -173,9 +173,7 @@ async fn what_loses_is_cleared_away_twice_and_what_won_stays() {
                 .is_success()
         );
         site.clock.advance(LATER).await;
-        // A gateway takes that for a leap, and what buyers sent is not deleted by a clock that leapt.
-        let believed = "update authority_state set marked_at = authority_now()";
-        site.db.execute(believed).await;
+        site.believe_the_clock().await;
         // The upload's bytes and the output: nothing else.
         until(&format!("pass {pass} to leave two objects"), || async {
             site.objects().len() == 2

@@ -195,7 +195,7 @@ impl Posting {
             amount_micros: posting.amount_micros,
             available_change_micros: available,
             held_change_micros: held,
-            job_id: posting.job_id,
+            job_id: posting.name.job(),
             at: Time(posting.created_at),
         }
     }

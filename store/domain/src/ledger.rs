@@ -150,6 +150,11 @@ impl fmt::Display for PostingName {
 }
 
 impl PostingName {
+    /// The job that it is about; none of a credit.
+    pub fn job(self) -> Option<Uuid> {
+        (self.kind != PostingKind::Credit).then_some(self.about)
+    }
+
     /// The name that is written so.
     pub fn parse(text: &str) -> Option<Self> {
         let (kind, about) = text.rsplit_once('_')?;
@@ -193,6 +198,7 @@ mod tests {
         for kind in PostingKind::ALL {
             let name = PostingName { kind, about };
             assert_eq!(PostingName::parse(&name.to_string()), Some(name));
+            assert_eq!(name.job().is_none(), kind == PostingKind::Credit);
         }
         for other in [
             "",

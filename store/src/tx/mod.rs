@@ -27,6 +27,7 @@ pub mod hand_off;
 pub mod keep_mark;
 pub mod keep_watch;
 pub mod lease_round;
+mod note_key_use;
 pub mod pair_device;
 pub mod place_output;
 pub mod prune_jobs;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use fencepost_domain::ids::{DeviceId, OrgId};
+use fencepost_domain::ids::{ApiKeyId, DeviceId, OrgId};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
@@ -53,43 +53,42 @@ pub struct DeviceView {
 }
 
 impl Store {
-    /// The org that each key belongs to, in order; `None` for an unknown or revoked one. Remembers to the
-    /// hour when each was used, and waits for nobody: whoever holds a key's row writes the same, or revokes it.
+    /// The org that each key belongs to, in order; `None` for an unknown or revoked one. Once an hour the
+    /// use of a key is noted too, which keeps nobody out if it cannot be.
     pub async fn orgs_of_keys(
         &self,
         keys: Vec<Credential>,
     ) -> Result<Vec<Option<OrgId>>, StoreError> {
         let digests: Vec<Vec<u8>> = keys.iter().map(|key| key.digest().to_vec()).collect();
-        self.read("orgs_of_keys", move |mut conn| async move {
-            let rows = sqlx::query!(
-                r#"-- orgs_of_keys
-                with known as materialized (
-                    select id, digest, org_id, last_used_at from api_keys
-                    where digest = any($1) and revoked_at is null
-                ), unseen as materialized (
-                    select id from api_keys
-                    where id in (select id from known where last_used_at is null
-                        or last_used_at < authority_now() - interval '1 hour')
-                    for no key update skip locked
-                ), used as (
-                    update api_keys set last_used_at = authority_now()
-                    where id in (select id from unseen)
+        let asked = digests.clone();
+        let known = self
+            .read("orgs_of_keys", move |mut conn| async move {
+                sqlx::query!(
+                    r#"-- orgs_of_keys
+                    select digest, org_id, id, (last_used_at is null
+                        or last_used_at < authority_now() - interval '1 hour') as "is_unseen!"
+                    from api_keys where digest = any($1) and revoked_at is null"#,
+                    &asked
                 )
-                select digest, org_id from known"#,
-                &digests
-            )
-            .fetch_all(&mut *conn)
+                .fetch_all(&mut *conn)
+                .await
+            })
             .await?;
-            let orgs: HashMap<_, _> = rows
-                .into_iter()
-                .map(|row| (row.digest, OrgId(row.org_id)))
-                .collect();
-            Ok(digests
-                .iter()
-                .map(|digest| orgs.get(digest).copied())
-                .collect())
-        })
-        .await
+        let unseen = known.iter().filter(|key| key.is_unseen);
+        let unseen: Vec<_> = unseen.map(|key| ApiKeyId(key.id)).collect();
+        if !unseen.is_empty()
+            && let Err(error) = self.note_key_use(&unseen).await
+        {
+            tracing::warn!(%error, "the use of keys is noted later");
+        }
+        let orgs: HashMap<_, _> = known
+            .into_iter()
+            .map(|key| (key.digest, OrgId(key.org_id)))
+            .collect();
+        Ok(digests
+            .iter()
+            .map(|digest| orgs.get(digest).copied())
+            .collect())
     }
 
     /// The device that each token belongs to, in order; `None` for an unknown or void one, and for

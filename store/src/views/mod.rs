@@ -1,4 +1,5 @@
-//! What buyers, operators and sessions may read. Nothing here writes or locks.
+//! What buyers, operators and sessions may read. Nothing here writes or locks, but that whoever asks
+//! for the org of a key has its use noted (`note_key_use`).
 //!
 //! A lease that has run out is shown as lost, also before any sweep has seen it.
 

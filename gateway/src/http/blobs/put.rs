@@ -68,7 +68,7 @@ async fn put(
 ) -> Result<HttpResponse, Problem> {
     let result = receive(&request, &state, &link, &mut payload).await;
     if result.is_err() {
-        drain(&mut payload).await;
+        drain(DRAIN_FOR, &mut payload).await;
     }
     result
 }
@@ -172,7 +172,7 @@ async fn place(state: &AppState, grant: &Grant, staged: Staged) -> Result<(), Pr
 }
 
 /// Reads a refused body away, within reason.
-async fn drain(payload: &mut web::Payload) {
+async fn drain(limit: Duration, payload: &mut web::Payload) {
     let reading = async {
         let mut drained = 0;
         while let Some(Ok(chunk)) = payload.next().await {
@@ -183,5 +183,27 @@ async fn drain(payload: &mut web::Payload) {
         }
     };
     // Over or not: the answer is what its sender waits for.
-    let _ = tokio::time::timeout(DRAIN_FOR, reading).await;
+    let _ = tokio::time::timeout(limit, reading).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use actix_web::FromRequest as _;
+    use actix_web::error::PayloadError;
+    use actix_web::test::TestRequest;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_refused_body_whose_end_does_not_come_is_not_waited_for() {
+        let request = TestRequest::put().to_http_request();
+        let begun = stream::iter([Ok::<_, PayloadError>(web::Bytes::from_static(b"begun"))]);
+        let payload = begun.chain(stream::pending()).boxed_local();
+        let mut payload = actix_web::dev::Payload::Stream { payload };
+        let payload = web::Payload::from_request(&request, &mut payload).await;
+        let mut payload = payload.expect("a payload is one");
+        let drained = drain(Duration::from_millis(20), &mut payload);
+        let drained = tokio::time::timeout(Duration::from_secs(5), drained).await;
+        drained.expect("an end");
+    }
 }

@@ -4,7 +4,6 @@ use fencepost_domain::ids::OrgId;
 use fencepost_domain::ledger::{PostingKind, PostingName};
 use fencepost_domain::period::Period;
 use time::OffsetDateTime;
-use uuid::Uuid;
 
 use crate::error::StoreError;
 use crate::run::Store;
@@ -13,12 +12,10 @@ use crate::views::Balance;
 /// One movement of money.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PostingView {
-    /// Its name, which has why it moved.
+    /// Its name, which has why it moved, and for which job.
     pub name: PostingName,
     /// How much, in micros.
     pub amount_micros: i64,
-    /// The job that it is about.
-    pub job_id: Option<Uuid>,
     /// When it moved.
     pub created_at: OffsetDateTime,
 }
@@ -91,7 +88,7 @@ impl Store {
                         where org_id = $1 and kind::text = $2 and (job_id = $7 or request_id = $7)
                     )
                     select kind::text as "kind!", coalesce(job_id, request_id) as "about!",
-                        amount_micros, job_id, created_at
+                        amount_micros, created_at
                     from postings
                     -- by time, whose index finds any page and any month, however much there is
                     where org_id = $1 and created_at >= coalesce($3::timestamptz, '-infinity')
@@ -121,7 +118,6 @@ impl Store {
                     about: row.about,
                 },
                 amount_micros: row.amount_micros,
-                job_id: row.job_id,
                 created_at: row.created_at,
             })
         });
